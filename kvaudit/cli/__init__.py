@@ -1,0 +1,1 @@
+"""Click commands: gather options, call one function, render, exit."""

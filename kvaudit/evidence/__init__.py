@@ -1,0 +1,1 @@
+"""Files, schemas, locks and invalid cases. Knows no loop and no policy."""

@@ -1,0 +1,168 @@
+"""JSON Schema (Draft 2020-12) for every document that kvaudit reads or writes, with errors for people.
+
+The schemas lie in `schemas/`, one file a document type, and are compiled once a process. `integer` accepts a Python
+int only: not 1.0, which is another text with other bytes, and not true.
+"""
+
+import functools
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import kvaudit
+from kvaudit.errors import FileDefect
+from kvaudit.evidence import canonical, files
+from kvaudit.model import Diagnostic, Document, pointer
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+MISMATCH = Diagnostic(
+    code="schema.mismatch",
+    contract="A document has exactly the members, types and ranges that its schema names.",
+    why="A misspelt or missing member would otherwise be ignored, and the check would pass without it.",
+    fix="Compare the place named with the schema of the document (schemas/ in the source, or the installed bundle).",
+    example='{"kv_heads": 2.0}',
+)
+DIAGNOSTICS = (MISMATCH,)
+
+_MAX_REASONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDefect:
+    """One place where a document departs from its schema."""
+
+    pointer: str
+    message: str
+
+
+def shipped_root() -> Path:
+    """Return the folder of the bundle that this kvaudit brings: inside a wheel, or the source tree around it."""
+    package = Path(kvaudit.__file__).resolve().parent
+    installed = package / "bundle"
+    return installed if installed.is_dir() else package.parent
+
+
+def schema_path(name: str) -> str:
+    """Return the bundle path of a schema: `kvaudit.fixture.cost/1` lies in `schemas/fixture.cost.1.json`."""
+    return f"schemas/{name.removeprefix('kvaudit.').replace('/', '.')}.json"
+
+
+def defects(name: str, document: Any) -> tuple[SchemaDefect, ...]:
+    """Return where `document` departs from the schema called `name`, in document order; empty if nowhere."""
+    return _readable(_validator(name).iter_errors(document))
+
+
+def member_defects(name: str, document: Document, members: Iterable[str]) -> tuple[SchemaDefect, ...]:
+    """Return the defects of an object whose members other than `members` are known to pass.
+
+    An invalid case changes one member of a fixture that has passed; checking the others again for each of hundreds of
+    cases is most of the work of a check.
+    """
+    return _readable(_validator(name, frozenset(members)).iter_errors(document))
+
+
+def check(name: str, document: Any) -> None:
+    """Raise `FileDefect` with the first departure of `document` from the schema called `name`."""
+    for defect in defects(name, document):
+        raise FileDefect(MISMATCH, defect.pointer, defect.message)
+
+
+@functools.cache
+def _schema(name: str) -> Document:
+    schema: Document = json.loads(files.read_in_bundle(shipped_root(), schema_path(name)))
+    return schema
+
+
+@functools.cache
+def _validator_class() -> Any:
+    import jsonschema
+
+    types = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {
+            "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
+            "number": lambda _, value: isinstance(value, int | float | Fraction) and not isinstance(value, bool),
+        }
+    )
+    return jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=types)  # type: ignore[no-untyped-call]
+
+
+@functools.cache
+def _registry() -> Any:
+    import referencing
+    import referencing.jsonschema
+
+    def retrieve(uri: str) -> Any:
+        return referencing.Resource.from_contents(_schema(uri.removeprefix("urn:")))
+
+    return referencing.Registry(retrieve=retrieve)  # type: ignore[call-arg]
+
+
+@functools.cache
+def _validator(name: str, members: frozenset[str] | None = None) -> "Validator":
+    schema = _schema(name)
+    if members is not None:
+        properties = {key: value if key in members else True for key, value in schema["properties"].items()}
+        schema = {**schema, "properties": properties}
+    validator: Validator = _validator_class()(schema, registry=_registry())
+    return validator
+
+
+def _readable(errors: Iterable[Any]) -> tuple[SchemaDefect, ...]:
+    found = [SchemaDefect(pointer(*error.absolute_path), _reason(error)) for error in errors]
+    return tuple(found[:_MAX_REASONS])
+
+
+def _reason(error: Any) -> str:
+    """Return the reason of a `jsonschema.ValidationError`: what its keyword expects, what was found."""
+    value, expected, allowed = error.instance, error.validator_value, error.schema
+    match error.validator:
+        case "required":
+            missing = [name for name in expected if name not in value]
+            return f"expected the member {_shown(missing[0])}, found none"
+        case "additionalProperties":
+            known = sorted(allowed.get("properties", {}))
+            unknown = [name for name in value if name not in known]
+            return f"expected only the members {', '.join(known)}; found {', '.join(map(_shown, unknown))}"
+        case "type":
+            kinds = expected if isinstance(expected, str) else " or ".join(expected)
+            return f"expected {kinds}, found {_shown(value)}"
+        case "enum":
+            return f"expected one of {', '.join(map(_shown, expected))}; found {_shown(value)}"
+        case "const":
+            return f"expected {_shown(expected)}, found {_shown(value)}"
+        case "minimum":
+            return f"expected at least {expected}, found {_shown(value)}"
+        case "maximum":
+            return f"expected at most {expected}, found {_shown(value)}"
+        case "exclusiveMinimum":
+            return f"expected more than {expected}, found {_shown(value)}"
+        case "minItems":
+            return f"expected at least {expected} items, found {len(value)}"
+        case "maxItems":
+            return f"expected at most {expected} items, found {len(value)}"
+        case "minLength":
+            return f"expected at least {expected} characters, found {len(value)}"
+        case "minProperties":
+            return f"expected at least {expected} members, found {len(value)}"
+        case "uniqueItems":
+            return "expected different items, found one twice"
+        case "pattern":
+            return f"expected a text that matches {expected}, found {_shown(value)}"
+        case _:
+            return f"breaks the rule {error.validator!r} of its schema: found {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Fraction):
+        return f"{canonical.reported(value)}, a number written with a fraction or an exponent"
+    if isinstance(value, dict):
+        return f"an object of {len(value)} members"
+    if isinstance(value, list):
+        return f"an array of {len(value)} items"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."

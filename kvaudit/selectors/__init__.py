@@ -1,0 +1,1 @@
+"""The selections of policies/, vectorised with NumPy for real sizes; tested against policies/."""

@@ -1,0 +1,165 @@
+"""`kvaudit check`: every stage over a bundle, every finding, one result. Nothing is written."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from kvaudit.errors import FileDefect
+from kvaudit.evidence import bundle as bundles
+from kvaudit.evidence import canonical, files, lock, strict_json, strict_yaml
+from kvaudit.evidence.bundle import Bundle, Entry
+from kvaudit.evidence.text import DEFAULT_LIMITS, Limits
+from kvaudit.loops import loop_by_command
+from kvaudit.model import CheckResult, EntryOutcome, Finding
+from kvaudit.suite.comparison import STALE, difference
+from kvaudit.suite.entry import examine, finding
+
+
+def check(
+    bundle: Bundle,
+    names: Iterable[str] = (),
+    *,
+    shown_root: str = "",
+    limits: Limits = DEFAULT_LIMITS,
+    expect_digest: str | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> CheckResult:
+    """Check a bundle, or the entries with these names.
+
+    `shown_root` is the path of the bundle as messages show it. `progress` is told the id of each entry before it runs.
+    Raises `UsageError` for a name that no entry has.
+    """
+    entries = bundles.selected(bundle, names)
+    pins, bundle_findings = _read_pins(bundle, limits)
+    bundle_findings = [*bundle.findings, *bundle_findings]
+    outcomes = []
+    for entry in entries:
+        progress(entry.id)
+        outcomes.append(_check_entry(bundle, entry, pins, limits))
+    shared = pinned_besides_entries(bundle, bundle_findings)
+    if pins is not None:
+        for path in shared:
+            bundle_findings.extend(_pin_findings(bundle, pins, path, limits))
+        if len(entries) == len(bundle.entries):
+            bundle_findings.extend(_stale_pins(bundle, pins, shared))
+    digest = suite_digest(bundle, pins) if pins is not None else None
+    if expect_digest is not None and digest != expect_digest.lower():
+        message = f"expected the suite digest {expect_digest.lower()}, found {digest or 'none'}"
+        bundle_findings.append(Finding(lock.LOCK_NAME, "", message, lock.DIGEST_MISMATCH))
+    result = CheckResult(
+        root=shown_root,
+        entries=tuple(outcomes),
+        bundle_findings=tuple(bundle_findings),
+        artefacts=len(shared) + sum(len(entry.inputs()) + len(entry.outputs()) for entry in entries),
+        digest=digest,
+    )
+    return _with_lines(bundle, result, limits)
+
+
+def suite_digest(bundle: Bundle, pins: dict[str, str]) -> str | None:
+    """Return the digest over the pinned entries in dependency order, or None if a pin or an oracle is missing."""
+    lines = []
+    for entry in bundle.entries:
+        loop = loop_by_command(entry.oracle)
+        if loop is None or entry.fixture not in pins or entry.report not in pins:
+            return None
+        lines.append((entry.id, pins[entry.fixture], pins[entry.report], loop.adapter))
+    return lock.suite_digest(lines)
+
+
+def pinned_besides_entries(bundle: Bundle, findings: list[Finding]) -> tuple[str, ...]:
+    """Return the manifest and every file below the manifest's `pins`; a path that escapes becomes a finding."""
+    paths = [bundles.MANIFEST_NAME]
+    for index, pin in enumerate(bundle.pins):
+        try:
+            paths.extend(files.files_below(bundle.root, pin))
+        except FileDefect as defect:
+            where = f"/pins/{index}"
+            findings.append(Finding(bundles.MANIFEST_NAME, where, defect.message, defect.diagnostic))
+    return tuple(paths)
+
+
+def _read_pins(bundle: Bundle, limits: Limits) -> tuple[dict[str, str] | None, list[Finding]]:
+    try:
+        return lock.parse_lock(files.read_in_bundle(bundle.root, lock.LOCK_NAME, limits)), []
+    except FileDefect as defect:
+        return None, [finding(lock.LOCK_NAME, defect)]
+
+
+def _check_entry(bundle: Bundle, entry: Entry, pins: dict[str, str] | None, limits: Limits) -> EntryOutcome:
+    examined = examine(bundle, entry, limits)
+    findings = examined.findings
+    hashes: dict[str, str] = {}
+    for path, data in examined.inputs.items():
+        hashes[path] = canonical.sha256(data)
+        findings.extend(_pin_defect(pins, path, data))
+    for path in entry.outputs():
+        try:
+            on_disk = files.read_in_bundle(bundle.root, path, limits)
+        except FileDefect as defect:
+            findings.append(finding(path, defect))
+            continue
+        hashes[path] = canonical.sha256(on_disk)
+        findings.extend(_pin_defect(pins, path, on_disk))
+        expected = examined.outputs.get(path)
+        if expected is not None and expected != on_disk:
+            message = "differs from what the oracle writes now:\n" + difference(on_disk, expected)
+            findings.append(Finding(path, "", message, STALE))
+    return EntryOutcome(
+        id=entry.id,
+        oracle=entry.oracle,
+        cases=sum(closure.cases for closure in examined.closures),
+        cases_rejected=sum(closure.rejected for closure in examined.closures),
+        fixture_sha256=hashes.get(entry.fixture),
+        report_sha256=hashes.get(entry.report),
+        findings=tuple(findings),
+    )
+
+
+def _pin_defect(pins: dict[str, str] | None, path: str, data: bytes) -> Iterable[Finding]:
+    if pins is not None:
+        try:
+            lock.require_pinned(pins, path, data)
+        except FileDefect as defect:
+            yield finding(path, defect)
+
+
+def _pin_findings(bundle: Bundle, pins: dict[str, str], path: str, limits: Limits) -> Iterable[Finding]:
+    try:
+        data = files.read_in_bundle(bundle.root, path, limits)
+    except FileDefect as defect:
+        yield finding(path, defect)
+        return
+    yield from _pin_defect(pins, path, data)
+
+
+def _stale_pins(bundle: Bundle, pins: dict[str, str], shared: tuple[str, ...]) -> Iterable[Finding]:
+    owned = {path for entry in bundle.entries for path in (*entry.inputs(), *entry.outputs())} | set(shared)
+    for path in pins:
+        if path not in owned:
+            message = f"pins {path}, which is no artefact of the bundle"
+            yield Finding(lock.LOCK_NAME, "/artefacts", message, lock.STALE_PIN)
+
+
+def _with_lines(bundle: Bundle, result: CheckResult, limits: Limits) -> CheckResult:
+    """Return the result with the line of every finding that has a pointer; files are read again only for findings."""
+    if not result.findings:
+        return result
+    return replace(
+        result,
+        bundle_findings=tuple(_with_line(bundle, each, limits) for each in result.bundle_findings),
+        entries=tuple(
+            replace(entry, findings=tuple(_with_line(bundle, each, limits) for each in entry.findings))
+            for entry in result.entries
+        ),
+    )
+
+
+def _with_line(bundle: Bundle, found: Finding, limits: Limits) -> Finding:
+    if found.line is not None or not found.pointer:
+        return found
+    try:
+        text = files.read_in_bundle(bundle.root, found.path, limits).decode("utf-8")
+    except (FileDefect, UnicodeDecodeError):
+        return found
+    locate = strict_yaml.line_of if found.path.endswith((".yaml", ".yml")) else strict_json.line_of
+    return replace(found, line=locate(text, found.pointer))

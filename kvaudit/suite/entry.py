@@ -1,0 +1,230 @@
+"""One entry of a bundle, from its files to the bytes that its reports must have.
+
+Every stage adds findings and goes on where it can: a broken fixture does not hide a broken suite file, and one broken
+entry never hides another.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kvaudit.errors import Defect, FileDefect
+from kvaudit.evidence import bundle as bundles
+from kvaudit.evidence import canonical, files, invalid, schema, strict_json
+from kvaudit.evidence.bundle import Bundle, Entry, SuiteEntry
+from kvaudit.evidence.declared import declared, observe
+from kvaudit.evidence.summary import summarised
+from kvaudit.evidence.text import Limits
+from kvaudit.loops import loop_by_command
+from kvaudit.model import Document, Evidence, Finding, Loop, Snapshot
+from kvaudit.render import report as render_report
+
+INVALID_REPORT_SCHEMA = "kvaudit.report.invalid/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """How the suites of an entry closed: what a report says of them."""
+
+    suite: str
+    sha256: str
+    cases: int
+    rejected: int
+
+
+@dataclass(slots=True)
+class Examined:
+    """What is known of an entry after its stages have run. `outputs` is empty if the fixture gave no evidence."""
+
+    entry: Entry
+    inputs: dict[str, bytes] = field(default_factory=dict)
+    outputs: dict[str, bytes] = field(default_factory=dict)
+    closures: list[Closure] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def examine(bundle: Bundle, entry: Entry, limits: Limits, *, redeclare: bool = False) -> Examined:
+    """Run every stage of one entry. With `redeclare`, the fixture's declared object is recomputed first."""
+    examined = Examined(entry)
+    for path in entry.inputs():
+        try:
+            examined.inputs[path] = files.read_in_bundle(bundle.root, path, limits)
+        except FileDefect as defect:
+            examined.findings.append(finding(path, defect))
+    loop = loop_by_command(entry.oracle)
+    if loop is None:
+        message = f"the entry {entry.id} names the oracle {entry.oracle!r}, which this kvaudit does not have"
+        examined.findings.append(Finding(bundles.MANIFEST_NAME, "", message, bundles.UNKNOWN_ORACLE))
+        return examined
+    if entry.fixture not in examined.inputs:
+        return examined
+    try:
+        fixture = read_fixture(loop, examined.inputs[entry.fixture], limits)
+        if redeclare:
+            fixture = redeclared(loop, fixture)
+            examined.inputs[entry.fixture] = canonical.exact_json_text(fixture).encode()
+        evidence = observe(loop, fixture)
+    except Defect as defect:
+        examined.findings.append(finding(entry.fixture, defect))
+        return examined
+    _judge_suites(examined, loop, fixture, limits)
+    document = report_document(loop, entry, examined, evidence)
+    schema.check(loop.report_schema, canonical.written(document))
+    examined.outputs[entry.report] = canonical.json_text(document).encode()
+    examined.outputs[entry.tables] = render_report.markdown(loop, canonical.written(document)).encode()
+    return examined
+
+
+def finding(path: str, defect: Defect) -> Finding:
+    """Return the finding that a defect in the file at `path` amounts to."""
+    return Finding(path, defect.pointer, defect.message, defect.diagnostic, defect.line)
+
+
+def read_fixture(loop: Loop, data: bytes, limits: Limits) -> Document:
+    """Return a fixture that its loop's oracle accepts as input, or raise `FileDefect`."""
+    fixture = strict_json.parse_json(data, limits)
+    schema.check(loop.fixture_schema, fixture)
+    checked: Document = fixture
+    return checked
+
+
+def redeclared(loop: Loop, fixture: Document) -> Document:
+    """Return the fixture with derived digests and its declared object recomputed, or raise `ContractViolation`."""
+    refreshed = loop.refresh_digests(fixture)
+    return {**refreshed, "declared": declared(loop.oracle(refreshed))}
+
+
+def report_document(loop: Loop, entry: Entry, examined: Examined, evidence: Evidence) -> Document:
+    """Return the report of an entry, its members in the order in which they are written."""
+    return {
+        "schema": loop.report_schema,
+        "entry": entry.id,
+        "oracle": loop.command,
+        "fixture": {
+            "path": entry.fixture,
+            "schema": loop.fixture_schema,
+            "sha256": canonical.sha256(examined.inputs[entry.fixture]),
+        },
+        "coordinates": entry.coordinates,
+        **evidence_members(loop, evidence),
+        "invalid_suites": {
+            closure.suite: {
+                "sha256": closure.sha256,
+                "cases": closure.cases,
+                "rejected_as_expected": closure.rejected,
+            }
+            for closure in examined.closures
+        },
+    }
+
+
+def evidence_members(loop: Loop, evidence: Evidence) -> Document:
+    """Return the members of a report that come from the oracle alone."""
+    return {
+        "results": evidence.results,
+        "ledgers": {
+            row.name: {"value": row.value, "unit": row.unit, "formula": row.formula} for row in evidence.ledgers
+        },
+        "snapshots": [_snapshot(snapshot) for snapshot in evidence.snapshots],
+        "comparisons": {
+            each.name: {"unit": each.unit, "shared": each.shared, "members": list(each.members)}
+            for each in evidence.comparisons
+        },
+        "evidence_boundary": {
+            "evidence_class": loop.boundary.evidence_class,
+            "executed": list(loop.boundary.executed),
+            "not_executed": list(loop.boundary.not_executed),
+            "measured_latency": None,
+            "measured_memory_traffic": None,
+            "task_quality": None,
+        },
+    }
+
+
+def _snapshot(snapshot: Snapshot) -> Document:
+    positions = snapshot.selected_original_positions
+    return {
+        "policy": snapshot.policy,
+        "step": snapshot.step,
+        "owner": snapshot.owner,
+        "state_generation": snapshot.state_generation,
+        "cache_generation": snapshot.cache_generation,
+        "selected_original_positions": None if positions is None else summarised(positions),
+        "selected_row_count": snapshot.selected_row_count,
+        "published": snapshot.published,
+    }
+
+
+def _judge_suites(examined: Examined, loop: Loop, fixture: Document, limits: Limits) -> None:
+    entry = examined.entry
+    every_case: list[invalid.InvalidCase] = []
+    for suite in entry.invalid_suites:
+        if suite.suite not in examined.inputs:
+            continue
+        try:
+            cases = invalid.parse_suite(examined.inputs[suite.suite], limits)
+        except FileDefect as defect:
+            examined.findings.append(finding(suite.suite, defect))
+            continue
+        every_case.extend(cases)
+        verdicts, findings = judge_suite(loop, fixture, suite.suite, cases, suite.cases)
+        examined.findings.extend(findings)
+        rejected = sum(verdict.defect is None for verdict in verdicts)
+        digest = canonical.sha256(examined.inputs[suite.suite])
+        examined.closures.append(Closure(suite.suite, digest, len(cases), rejected))
+        document = _invalid_report(examined, loop, suite, verdicts)
+        examined.outputs[suite.report] = canonical.json_text(document).encode()
+    if entry.complete:
+        place = entry.invalid_suites[0].suite if entry.invalid_suites else bundles.MANIFEST_NAME
+        for message, diagnostic in invalid.coverage_defects(loop, tuple(every_case)):
+            examined.findings.append(Finding(place, "", message, diagnostic))
+
+
+def judge_suite(
+    loop: Loop, fixture: Document, path: str, cases: tuple[invalid.InvalidCase, ...], expected: int
+) -> tuple[tuple[invalid.Verdict, ...], tuple[Finding, ...]]:
+    """Return the verdict of every case, and what is wrong with the cases and with the suite as a whole."""
+    verdicts = tuple(invalid.judge(loop, fixture, case) for case in cases)
+    findings = [
+        Finding(path, f"/cases/{verdict.case.id}", f"case {verdict.case.id}: {verdict.message}", verdict.defect)
+        for verdict in verdicts
+        if verdict.defect is not None
+    ]
+    for place, message, diagnostic in invalid.suite_defects(loop, cases, expected):
+        findings.append(Finding(path, place, message, diagnostic))
+    return verdicts, tuple(findings)
+
+
+def _invalid_report(
+    examined: Examined, loop: Loop, suite: SuiteEntry, verdicts: tuple[invalid.Verdict, ...]
+) -> Mapping[str, Any]:
+    rejected = [verdict for verdict in verdicts if verdict.defect is None]
+    fixture = examined.entry.fixture
+    return {
+        "schema": INVALID_REPORT_SCHEMA,
+        "entry": examined.entry.id,
+        "oracle": loop.command,
+        "fixture": {
+            "path": fixture,
+            "schema": loop.fixture_schema,
+            "sha256": canonical.sha256(examined.inputs[fixture]),
+        },
+        "suite": {"path": suite.suite, "sha256": canonical.sha256(examined.inputs[suite.suite])},
+        "summary": {
+            "cases": len(verdicts),
+            "rejected_as_expected": len(rejected),
+            "caught_by_schema": sum(verdict.case.targets == "schema" for verdict in rejected),
+            "caught_by_declared_results_only": sum(verdict.case.code == loop.drift.code for verdict in rejected),
+        },
+        "cases": {
+            verdict.case.id: {
+                "category": verdict.case.category,
+                "breaks": verdict.case.breaks,
+                "rejected_as_expected": verdict.defect is None,
+                "code": verdict.case.code,
+                "pointer": verdict.case.pointer,
+                "message": verdict.message,
+            }
+            for verdict in verdicts
+        },
+    }

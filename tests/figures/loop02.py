@@ -1,0 +1,33 @@
+"""Where the report of loop 2 says each figure of the specification."""
+
+FIGURES = {
+    "L2.records": lambda r: len(r["results"]["records"]),
+    "L2.identity_fields": lambda r: len(r["results"]["identity"]["hashed_fields"]),
+    "L2.L": lambda r: r["results"]["tensor"]["layers"],
+    "L2.Hq": lambda r: r["results"]["tensor"]["query_heads"],
+    "L2.Hkv": lambda r: r["results"]["tensor"]["kv_heads"],
+    "L2.T": lambda r: r["results"]["tensor"]["committed_positions"],
+    "L2.d_h": lambda r: r["results"]["tensor"]["head_dimension"],
+    "L2.scalar_bytes": lambda r: [
+        r["results"]["tensor"]["key_scalar_bytes"],
+        r["results"]["tensor"]["value_scalar_bytes"],
+    ],
+    "L2.max_rows": lambda r: r["results"]["budget"]["maximum_rows"],
+    "L2.protected": lambda r: r["results"]["protected_original_positions"],
+    "L2.q_to_kv": lambda r: r["results"]["tensor"]["q_to_kv_head_map"],
+    "L2.selected": lambda r: r["results"]["selected_original_positions"],
+    "L2.R_total": lambda r: r["results"]["packed_rows"],
+    "L2.position_map": lambda r: r["results"]["original_position_map"],
+    "L2.row_offsets": lambda r: r["results"]["row_offsets"]["global_rows_per_layer"],
+    "L2.probe.position": lambda r: r["results"]["probes"]["layer_1_head_0_row_1"]["original_position"],
+    "L2.probe.K": lambda r: r["results"]["probes"]["layer_1_head_0_row_1"]["key_row"],
+    "L2.probe.V": lambda r: r["results"]["probes"]["layer_1_head_0_row_1"]["value_row"],
+    "L2.full_payload": lambda r: r["ledgers"]["full_payload"]["value"],
+    "L2.selected_payload": lambda r: r["ledgers"]["selected_payload"]["value"],
+    "L2.position_map_bytes": lambda r: r["ledgers"]["position_map"]["value"],
+    "L2.offset_bytes": lambda r: r["ledgers"]["row_offsets"]["value"],
+    "L2.total": lambda r: r["ledgers"]["ragged_total"]["value"],
+    "L2.example_packed_row": lambda r: r["results"]["probes"]["layer_0_head_0_row_2"]["original_position"],
+    "L2.mutations": lambda r: r["invalid_suites"]["fixtures/loop02_visibility/invalid.json"]["rejected_as_expected"],
+    "L2.symbolic_limit": lambda r: r["results"]["largest_unambiguous_positions"],
+}

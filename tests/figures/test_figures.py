@@ -1,0 +1,35 @@
+"""Every figure of the specification is read from the shipped report and compared with an independent recomputation.
+
+`figures.yaml` holds the figures; the modules loop02.py and so on say where the report of a loop has each one.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.figures import loop02
+
+ROOT = Path(__file__).parents[2]
+TABLE = {row["id"]: row for row in yaml.safe_load((Path(__file__).parent / "figures.yaml").read_text(encoding="utf-8"))}
+LOOPS = {"loop02_visibility": (2, loop02.FIGURES)}
+
+
+def report(entry):
+    return json.loads((ROOT / "reports" / f"{entry}.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "figure"), [(entry, figure) for entry, (_, figures) in LOOPS.items() for figure in figures]
+)
+def test_report_has_the_figure(entry, figure):
+    found = LOOPS[entry][1][figure](report(entry))
+    expected = TABLE[figure]["value"]
+    assert found == pytest.approx(expected, rel=1e-11) if isinstance(expected, float) else found == expected
+
+
+@pytest.mark.parametrize("entry", LOOPS)
+def test_no_figure_of_the_loop_is_left_out(entry):
+    loop, figures = LOOPS[entry]
+    assert {row["id"] for row in TABLE.values() if row["loop"] == loop} == set(figures)
