@@ -183,3 +183,35 @@ class FileChange:
     path: str
     reason: str
     difference: str
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidCase:
+    """One invalid case. `targets` is "schema", "digests" or None (an oracle contract)."""
+
+    id: str
+    category: str
+    breaks: str
+    patch: list[Document]
+    code: str
+    pointer: str
+    targets: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a case went: the message it was rejected with, or the defect of the case and its explanation."""
+
+    case: InvalidCase
+    message: str
+    defect: Diagnostic | None
+
+
+@dataclass(frozen=True, slots=True)
+class SingleRun:
+    """What an oracle says of one fixture file: its result document, the verdicts of a suite, or findings."""
+
+    path: str
+    document: Document | None
+    verdicts: tuple[Verdict, ...]
+    findings: tuple[Finding, ...]

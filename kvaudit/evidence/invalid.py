@@ -7,7 +7,6 @@ schema must get past it, few cases may rest on a declared number alone, and no t
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import jsonpatch
@@ -17,7 +16,7 @@ from kvaudit.errors import Defect
 from kvaudit.evidence import canonical, schema, strict_json
 from kvaudit.evidence.declared import observe
 from kvaudit.evidence.text import DEFAULT_LIMITS, Limits
-from kvaudit.model import Diagnostic, Document, Loop, pointer
+from kvaudit.model import Diagnostic, Document, InvalidCase, Loop, Verdict, pointer
 
 SUITE_SCHEMA = "kvaudit.invalid/1"
 
@@ -119,28 +118,6 @@ DIAGNOSTICS = (
     UNCOVERED_CODE,
     UNCOVERED_CATEGORY,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class InvalidCase:
-    """One invalid case. `targets` is "schema", "digests" or None (an oracle contract)."""
-
-    id: str
-    category: str
-    breaks: str
-    patch: list[Document]
-    code: str
-    pointer: str
-    targets: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How a case went: the message it was rejected with, or the defect of the case and its explanation."""
-
-    case: InvalidCase
-    message: str
-    defect: Diagnostic | None
 
 
 def parse_suite(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[InvalidCase, ...]:

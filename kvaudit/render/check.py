@@ -1,38 +1,63 @@
 """The result of a check, and findings, for people and as JSON."""
 
+import textwrap
 from collections.abc import Iterable
 from typing import Any
 
 from kvaudit.evidence.canonical import json_text
-from kvaudit.model import CheckResult, Finding
+from kvaudit.model import CheckResult, Finding, Table
+from kvaudit.render import tables
+from kvaudit.render.tables import PIPE, Display
 
 
-def text(result: CheckResult) -> str:
-    """Return a line an entry, every finding with its reason and its remedy, and one closing line."""
-    width = max((len(entry.id) for entry in result.entries), default=0)
-    lines = []
-    for entry in result.entries:
-        state = "ok" if not entry.findings else counted(len(entry.findings), "finding")
-        closed = f"{entry.cases_rejected} of {entry.cases} invalid cases rejected as expected"
-        lines.append(f"{entry.id:{width}}  {closed}  {state}")
-    lines.append("")
-    lines.extend(finding_text(finding, result.root) for finding in result.findings)
-    digest = f", suite digest {result.digest}" if result.digest else ""
-    verdict = "ok" if not result.findings else counted(len(result.findings), "finding")
+def text(result: CheckResult, display: Display = PIPE) -> str:
+    """Return a line an entry, every finding with its reason and its remedy, and the closing lines."""
+    entries = Table(
+        "Entries",
+        ("entry", "invalid cases rejected as expected", "findings"),
+        tuple(
+            (
+                entry.id,
+                f"{entry.cases_rejected} of {entry.cases}",
+                str(len(entry.findings)) if entry.findings else "none",
+            )
+            for entry in result.entries
+        ),
+    )
     summary = f"{counted(len(result.entries), 'entry', 'entries')}, {counted(result.artefacts, 'pinned file')}"
-    return "\n".join([*lines, f"{summary}{digest}", verdict]) + "\n"
+    digest = f"suite digest {result.digest}" if result.digest else "no suite digest: the lock does not pin every entry"
+    return "\n".join(
+        [
+            tables.text([entries], display),
+            *(finding_text(finding, result.root, display) for finding in result.findings),
+            digest,
+            f"{summary}: {verdict(result.findings)}",
+            "",
+        ]
+    )
 
 
-def finding_text(finding: Finding, root: str = "") -> str:
+def findings_text(findings: Iterable[Finding], root: str = "", display: Display = PIPE) -> str:
+    """Return findings one after the other, then how many there are."""
+    listed = tuple(findings)
+    return "\n".join([*(finding_text(finding, root, display) for finding in listed), verdict(listed), ""])
+
+
+def finding_text(finding: Finding, root: str = "", display: Display = PIPE) -> str:
     """Return one finding: where, which contract, expected and found, why it matters, what to do."""
     line = f":{finding.line}" if finding.line is not None else ""
     place = f"#{finding.pointer}" if finding.pointer else ""
-    message = finding.message.replace("\n", "\n    ")
-    return (
-        f"{shown_path(finding.path, root)}{line}{place}\n"
-        f"  {finding.code}: {message}\n"
-        f"  why: {finding.diagnostic.why}\n"
-        f"  fix: {finding.diagnostic.fix}\n"
+    code = f"\x1b[1;31m{finding.code}\x1b[0m" if display.colour else finding.code
+    first, *rest = finding.message.split("\n")
+    return "\n".join(
+        [
+            f"{shown_path(finding.path, root)}{line}{place}",
+            _wrapped(f"{code}: {first}", display),
+            *(f"    {line}" for line in rest),
+            _wrapped(f"why: {finding.diagnostic.why}", display),
+            _wrapped(f"fix: {finding.diagnostic.fix}", display),
+            "",
+        ]
     )
 
 
@@ -81,6 +106,25 @@ def shown_path(path: str, root: str) -> str:
     return f"{root}/{path}" if root and root != "." else path
 
 
+def verdict(findings: Iterable[Finding]) -> str:
+    """Return `ok`, or how many findings there are."""
+    count = len(tuple(findings))
+    return counted(count, "finding") if count else "ok"
+
+
 def counted(count: int, one: str, many: str | None = None) -> str:
     """Return `1 finding`, `2 findings`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def _wrapped(line: str, display: Display) -> str:
+    if display.width is None:
+        return f"  {line}"
+    return textwrap.fill(
+        line,
+        max(display.width, 40),
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

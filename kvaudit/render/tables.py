@@ -2,36 +2,57 @@
 
 import io
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from kvaudit.model import Table
 
 
+@dataclass(frozen=True, slots=True)
+class Display:
+    """Where text will be read: the width of the terminal in columns, or None for a pipe or a file."""
+
+    width: int | None = None
+    colour: bool = False
+    ascii_only: bool = False
+
+
+PIPE = Display()
+
+
 def markdown(tables: Iterable[Table]) -> str:
-    """Return the tables as Markdown sections, ASCII pipes escaped in cells."""
+    """Return the tables as Markdown sections, pipes escaped in cells."""
     return "\n".join(f"## {table.title}\n\n{_markdown_table(table)}" for table in tables)
 
 
-def plain(tables: Iterable[Table]) -> str:
-    """Return the tables as aligned columns without colour or frames, one blank line between tables."""
-    return "\n".join(_plain_table(table) for table in tables)
+def text(tables: Iterable[Table], display: Display) -> str:
+    """Return the tables as the display shows them: aligned columns in a pipe, drawn and wrapped on a terminal."""
+    if display.width is None:
+        return "\n".join(_plain_table(table) for table in tables)
+    return _drawn(tables, display, display.width)
 
 
-def terminal(tables: Iterable[Table], width: int, *, colour: bool, ascii_only: bool) -> str:
-    """Return the tables drawn with frames, wrapped to `width` columns."""
+def _drawn(tables: Iterable[Table], display: Display, width: int) -> str:
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
     stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True, width=width, no_color=not colour, color_system="standard")
+    console = Console(
+        file=stream,
+        force_terminal=display.colour,
+        no_color=not display.colour,
+        color_system="standard" if display.colour else None,
+        width=width,
+        legacy_windows=False,
+    )
     for table in tables:
         drawn = RichTable(
             title=Text(table.title),
             title_justify="left",
-            title_style="bold" if colour else "none",
-            header_style="bold" if colour else "none",
-            box=box.ASCII if ascii_only else box.ROUNDED,
+            title_style="bold" if display.colour else "",
+            header_style="bold" if display.colour else "",
+            box=box.ASCII if display.ascii_only else box.ROUNDED,
         )
         for column in table.columns:
             drawn.add_column(Text(column), overflow="fold")

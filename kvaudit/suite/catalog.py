@@ -7,7 +7,7 @@ from pathlib import Path
 from kvaudit.errors import UsageError
 from kvaudit.evidence import bundle, canonical, files, invalid, lock, schema, strict_json, strict_yaml, text
 from kvaudit.loops import LOOPS
-from kvaudit.model import Diagnostic
+from kvaudit.model import Diagnostic, InvalidCase
 from kvaudit.suite import comparison
 
 FILE_LAYER = (
@@ -30,7 +30,7 @@ class Example:
 
     fixture: str
     suite: str
-    case: invalid.InvalidCase
+    case: InvalidCase
 
 
 def diagnostics() -> tuple[Diagnostic, ...]:

@@ -66,6 +66,17 @@ def suite_digest(bundle: Bundle, pins: dict[str, str]) -> str | None:
     return lock.suite_digest(lines)
 
 
+def locked_digest(bundle: Bundle, limits: Limits = DEFAULT_LIMITS) -> tuple[str | None, tuple[Finding, ...]]:
+    """Return the digest that the lock gives, or None and the findings that say why there is none."""
+    pins, findings = _read_pins(bundle, limits)
+    findings = [*bundle.findings, *findings]
+    digest = suite_digest(bundle, pins) if pins is not None and not findings else None
+    if digest is None and not findings:
+        message = "the lock does not pin the fixture and the report of every entry"
+        findings = [Finding(lock.LOCK_NAME, "/artefacts", message, lock.UNPINNED)]
+    return digest, tuple(findings)
+
+
 def pinned_besides_entries(bundle: Bundle, findings: list[Finding]) -> tuple[str, ...]:
     """Return the manifest and every file below the manifest's `pins`; a path that escapes becomes a finding."""
     paths = [bundles.MANIFEST_NAME]

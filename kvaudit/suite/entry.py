@@ -16,7 +16,7 @@ from kvaudit.evidence.declared import declared, observe
 from kvaudit.evidence.summary import summarised
 from kvaudit.evidence.text import Limits
 from kvaudit.loops import loop_by_command
-from kvaudit.model import Document, Evidence, Finding, Loop, Snapshot
+from kvaudit.model import Document, Evidence, Finding, InvalidCase, Loop, Snapshot, Verdict
 from kvaudit.render import report as render_report
 
 INVALID_REPORT_SCHEMA = "kvaudit.report.invalid/1"
@@ -157,7 +157,7 @@ def _snapshot(snapshot: Snapshot) -> Document:
 
 def _judge_suites(examined: Examined, loop: Loop, fixture: Document, limits: Limits) -> None:
     entry = examined.entry
-    every_case: list[invalid.InvalidCase] = []
+    every_case: list[InvalidCase] = []
     for suite in entry.invalid_suites:
         if suite.suite not in examined.inputs:
             continue
@@ -181,8 +181,8 @@ def _judge_suites(examined: Examined, loop: Loop, fixture: Document, limits: Lim
 
 
 def judge_suite(
-    loop: Loop, fixture: Document, path: str, cases: tuple[invalid.InvalidCase, ...], expected: int
-) -> tuple[tuple[invalid.Verdict, ...], tuple[Finding, ...]]:
+    loop: Loop, fixture: Document, path: str, cases: tuple[InvalidCase, ...], expected: int
+) -> tuple[tuple[Verdict, ...], tuple[Finding, ...]]:
     """Return the verdict of every case, and what is wrong with the cases and with the suite as a whole."""
     verdicts = tuple(invalid.judge(loop, fixture, case) for case in cases)
     findings = [
@@ -196,7 +196,7 @@ def judge_suite(
 
 
 def _invalid_report(
-    examined: Examined, loop: Loop, suite: SuiteEntry, verdicts: tuple[invalid.Verdict, ...]
+    examined: Examined, loop: Loop, suite: SuiteEntry, verdicts: tuple[Verdict, ...]
 ) -> Mapping[str, Any]:
     rejected = [verdict for verdict in verdicts if verdict.defect is None]
     fixture = examined.entry.fixture
