@@ -3,6 +3,7 @@
 A command is imported when it is called, so that `kvaudit --version` and a mistyped name cost no more than click.
 """
 
+import difflib
 import importlib
 import sys
 
@@ -47,6 +48,15 @@ class Commands(click.Group):
         from kvaudit.cli.loop import loop_command
 
         return loop_command(loop)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=3)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}

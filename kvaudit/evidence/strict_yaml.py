@@ -6,6 +6,7 @@ keys, aliases (two places in a file that are one object), tags and keys that are
 """
 
 import json
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -57,6 +58,7 @@ DIAGNOSTICS = (SYNTAX, DUPLICATE_KEY, ALIAS, AMBIGUOUS_SCALAR, TOO_DEEP)
 # The parser written in C where PyYAML was built with it; both give the same events and marks.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+_JSON_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -126,7 +128,8 @@ def _value(node: yaml.Node, at: str) -> Any:
 def _scalar(node: yaml.ScalarNode, at: str) -> str | int | bool | Fraction | None:
     text = str(node.value)
     kind = node.tag.removeprefix(_TAG)
-    if kind == "str":
+    # `1e5` is a text to YAML 1.1 and a number to YAML 1.2 and JSON, so it is refused as well, unless it is quoted.
+    if kind == "str" and (node.style or not _JSON_NUMBER.fullmatch(text)):
         return text
     if kind == "bool" and text in ("true", "false"):
         return text == "true"

@@ -7,7 +7,7 @@ from typing import Any
 from kvaudit.evidence.canonical import json_text
 from kvaudit.model import CheckResult, Finding, Table
 from kvaudit.render import tables
-from kvaudit.render.tables import PIPE, Display
+from kvaudit.render.tables import PIPE, Display, printable
 
 
 def text(result: CheckResult, display: Display = PIPE) -> str:
@@ -18,8 +18,8 @@ def text(result: CheckResult, display: Display = PIPE) -> str:
         tuple(
             (
                 entry.id,
-                f"{entry.cases_rejected} of {entry.cases}",
-                str(len(entry.findings)) if entry.findings else "none",
+                f"{entry.cases_rejected} of {entry.cases}" if entry.cases else "none ran",
+                str(len(entry.findings) or "none"),
             )
             for entry in result.entries
         ),
@@ -48,10 +48,10 @@ def finding_text(finding: Finding, root: str = "", display: Display = PIPE) -> s
     line = f":{finding.line}" if finding.line is not None else ""
     place = f"#{finding.pointer}" if finding.pointer else ""
     code = f"\x1b[1;31m{finding.code}\x1b[0m" if display.colour else finding.code
-    first, *rest = finding.message.split("\n")
+    first, *rest = map(printable, finding.message.split("\n"))
     return "\n".join(
         [
-            f"{shown_path(finding.path, root)}{line}{place}",
+            printable(f"{shown_path(finding.path, root)}{line}{place}"),
             _wrapped(f"{code}: {first}", display),
             *(f"    {line}" for line in rest),
             _wrapped(f"why: {finding.diagnostic.why}", display),

@@ -19,6 +19,18 @@ class Display:
 PIPE = Display()
 
 
+# C0 and C1 controls and the marks that reorder text: a fixture must not be able to write to the terminal with them.
+_CONTROLS = {
+    code: f"\\u{code:04x}"
+    for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
+
+
+def printable(text: str) -> str:
+    """Return a text of one line in which control characters are shown as their JSON escapes."""
+    return text.translate(_CONTROLS)
+
+
 def markdown(tables: Iterable[Table]) -> str:
     """Return the tables as Markdown sections, pipes escaped in cells."""
     return "\n".join(f"## {table.title}\n\n{_markdown_table(table)}" for table in tables)
@@ -57,13 +69,13 @@ def _drawn(tables: Iterable[Table], display: Display, width: int) -> str:
         for column in table.columns:
             drawn.add_column(Text(column), overflow="fold")
         for row in table.rows:
-            drawn.add_row(*(Text(cell) for cell in row))
+            drawn.add_row(*(Text(printable(cell)) for cell in row))
         console.print(drawn)
     return stream.getvalue()
 
 
 def _plain_table(table: Table) -> str:
-    grid = (table.columns, *table.rows)
+    grid = (table.columns, *(tuple(map(printable, row)) for row in table.rows))
     widths = [max(len(row[index]) for row in grid) for index in range(len(table.columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in grid]
     return "\n".join([table.title, *(f"  {line}" for line in lines)]) + "\n"
@@ -71,7 +83,7 @@ def _plain_table(table: Table) -> str:
 
 def _markdown_table(table: Table) -> str:
     def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+        return "| " + " | ".join(printable(cell).replace("|", "\\|") for cell in cells) + " |"
 
     ruler = line("---" for _ in table.columns)
     return "\n".join([line(table.columns), ruler, *(line(row) for row in table.rows)]) + "\n"

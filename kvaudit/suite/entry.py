@@ -67,7 +67,8 @@ def examine(bundle: Bundle, entry: Entry, limits: Limits, *, redeclare: bool = F
     except Defect as defect:
         examined.findings.append(finding(entry.fixture, defect))
         return examined
-    _judge_suites(examined, loop, fixture, limits)
+    if not _judge_suites(examined, loop, fixture, limits):
+        return examined  # what the report must say of a suite that cannot be read is not known
     document = report_document(loop, entry, examined, evidence)
     schema.check(loop.report_schema, canonical.written(document))
     examined.outputs[entry.report] = canonical.json_text(document).encode()
@@ -155,17 +156,18 @@ def _snapshot(snapshot: Snapshot) -> Document:
     }
 
 
-def _judge_suites(examined: Examined, loop: Loop, fixture: Document, limits: Limits) -> None:
+def _judge_suites(examined: Examined, loop: Loop, fixture: Document, limits: Limits) -> bool:
+    """Run every suite of the entry; return whether all of them could be read."""
     entry = examined.entry
+    if any(suite.suite not in examined.inputs for suite in entry.invalid_suites):
+        return False
     every_case: list[InvalidCase] = []
     for suite in entry.invalid_suites:
-        if suite.suite not in examined.inputs:
-            continue
         try:
             cases = invalid.parse_suite(examined.inputs[suite.suite], limits)
         except FileDefect as defect:
             examined.findings.append(finding(suite.suite, defect))
-            continue
+            return False
         every_case.extend(cases)
         verdicts, findings = judge_suite(loop, fixture, suite.suite, cases, suite.cases)
         examined.findings.extend(findings)
@@ -178,6 +180,7 @@ def _judge_suites(examined: Examined, loop: Loop, fixture: Document, limits: Lim
         place = entry.invalid_suites[0].suite if entry.invalid_suites else bundles.MANIFEST_NAME
         for message, diagnostic in invalid.coverage_defects(loop, tuple(every_case)):
             examined.findings.append(Finding(place, "", message, diagnostic))
+    return True
 
 
 def judge_suite(

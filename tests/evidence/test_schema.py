@@ -1,0 +1,107 @@
+"""Schema defects: integers are integers, and reasons are for people."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from kvaudit.evidence import schema
+from kvaudit.loops import LOOPS
+
+ROOT = Path(__file__).parents[2]
+SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.name)
+def test_schemas_are_schemas(path):
+    document = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(document)
+    assert schema.schema_path(document["$id"].removeprefix("urn:")) == f"schemas/{path.name}"
+
+
+def objects(value):
+    if isinstance(value, dict):
+        yield value
+        for member in value.values():
+            yield from objects(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from objects(item)
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.name)
+def test_no_object_takes_unknown_members(path):
+    """`additionalProperties` is false, or a schema for the values of a mapping."""
+    for part in objects(json.loads(path.read_text(encoding="utf-8"))):
+        if part.get("type") == "object":
+            assert "additionalProperties" in part, part
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.id)
+def test_a_loop_has_its_schemas(loop):
+    for name in (loop.fixture_schema, loop.report_schema):
+        assert (ROOT / schema.schema_path(name)).is_file()
+
+
+LOCK = {"schema": "kvaudit.lock/1", "artefacts": {}}
+CASE = {"category": "a", "breaks": "b", "patch": [{"op": "remove", "path": "/a"}], "expects": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "pointer", "message"),
+    [
+        ("kvaudit.lock/1", {**LOCK, "x": 1}, "", 'expected only the members artefacts, schema; found "x"'),
+        ("kvaudit.lock/1", {"schema": "kvaudit.lock/1"}, "", 'expected the member "artefacts", found none'),
+        ("kvaudit.lock/1", {**LOCK, "schema": 1}, "/schema", 'expected "kvaudit.lock/1", found 1'),
+        ("kvaudit.lock/1", {**LOCK, "artefacts": []}, "/artefacts", "expected object, found an array of 0 items"),
+        (
+            "kvaudit.lock/1",
+            {**LOCK, "artefacts": {"a/b": "zz"}},
+            "/artefacts/a~1b",
+            'expected a text that matches ^[0-9a-f]{64}$, found "zz"',
+        ),
+        (
+            "kvaudit.invalid/1",
+            {"schema": "kvaudit.invalid/1", "cases": {}},
+            "/cases",
+            "expected at least 1 members, found 0",
+        ),
+        (
+            "kvaudit.invalid/1",
+            {"schema": "kvaudit.invalid/1", "cases": {"a": {**CASE, "patch": []}}},
+            "/cases/a/patch",
+            "expected at least 1 items, found 0",
+        ),
+        (
+            "kvaudit.invalid/1",
+            {"schema": "kvaudit.invalid/1", "cases": {"a": {**CASE, "patch": [{"op": "drop", "path": ""}]}}},
+            "/cases/a/patch/0/op",
+            'expected one of "add", "remove", "replace", "move", "copy", "test"; found "drop"',
+        ),
+    ],
+)
+def test_reasons(name, document, pointer, message):
+    assert schema.SchemaDefect(pointer, message) in schema.defects(name, document)
+
+
+@pytest.mark.parametrize("value", [Fraction(1), 1.0, True, "1", None])
+def test_an_integer_is_an_integer(value):
+    bundle = {"suite": "a", "report": "b", "cases": value}
+    document = {"schema": "kvaudit.bundle/1", "title": "t", "entries": [{"invalid_suites": [bundle]}]}
+    found = [each.pointer for each in schema.defects("kvaudit.bundle/1", document)]
+    assert "/entries/0/invalid_suites/0/cases" in found
+
+
+def test_checking_touched_members_equals_checking_all():
+    """`member_defects` may skip members that are known to pass, and must see everything else."""
+    loop = LOOPS[0]
+    from kvaudit.evidence.strict_json import parse_json
+
+    fixture = parse_json((ROOT / "fixtures" / loop.id / "fixture.json").read_bytes())
+    broken = {**fixture, "manifest": {**fixture["manifest"], "policy_generation": -1}, "extra": 1}
+    del broken["probes"]
+    assert schema.member_defects(loop.fixture_schema, broken, {"manifest", "extra", "probes"}) == schema.defects(
+        loop.fixture_schema, broken
+    )
