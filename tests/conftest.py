@@ -1,5 +1,6 @@
 """Shared by all tests: hypothesis is deterministic, and a copy of the shipped bundle is at hand."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("fuzz", derandomize=False, deadline=None, max_examples=5000)
-settings.load_profile("ci")
+settings.load_profile(os.environ.get("KVAUDIT_HYPOTHESIS", "ci"))
 
 BUNDLE_PARTS = ("kvaudit.yaml", "kvaudit.lock", "fixtures", "schemas", "reports")
 
