@@ -48,7 +48,10 @@ def shipped_root() -> Path:
 
 
 def schema_path(name: str) -> str:
-    """Return the bundle path of a schema: `kvaudit.fixture.cost/1` lies in `schemas/fixture.cost.1.json`."""
+    """Return the bundle path of a schema: `kvaudit.fixture.cost/1` lies in `schemas/fixture.cost.1.json`.
+
+    Schemas refer to each other by file name, so that an editor or another validator can follow them as well.
+    """
     return f"schemas/{name.removeprefix('kvaudit.').replace('/', '.')}.json"
 
 
@@ -73,8 +76,8 @@ def check(name: str, document: Any) -> None:
 
 
 @functools.cache
-def _schema(name: str) -> Document:
-    schema: Document = json.loads(files.read_in_bundle(shipped_root(), schema_path(name)))
+def _read(path: str) -> Document:
+    schema: Document = json.loads(files.read_in_bundle(shipped_root(), path))
     return schema
 
 
@@ -97,14 +100,14 @@ def _registry() -> Any:
     import referencing.jsonschema
 
     def retrieve(uri: str) -> Any:
-        return referencing.Resource.from_contents(_schema(uri.removeprefix("urn:")))
+        return referencing.Resource.from_contents(_read(f"schemas/{uri}"))
 
     return referencing.Registry(retrieve=retrieve)  # type: ignore[call-arg]
 
 
 @functools.cache
 def _validator(name: str, members: frozenset[str] | None = None) -> "Validator":
-    schema = _schema(name)
+    schema = _read(schema_path(name))
     if members is not None:
         properties = {key: value if key in members else True for key, value in schema["properties"].items()}
         schema = {**schema, "properties": properties}

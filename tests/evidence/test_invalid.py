@@ -68,10 +68,10 @@ def toy_schema(tmp_path, monkeypatch):
     (tmp_path / "schemas").mkdir()
     (tmp_path / "schemas" / "fixture.toy.1.json").write_text(json.dumps(TOY_SCHEMA))
     monkeypatch.setattr(schema, "shipped_root", lambda: tmp_path)
-    schema._schema.cache_clear()
+    schema._read.cache_clear()
     schema._validator.cache_clear()
     yield
-    schema._schema.cache_clear()
+    schema._read.cache_clear()
     schema._validator.cache_clear()
 
 
@@ -183,7 +183,7 @@ def test_coverage():
 
 def test_parse_suite_names_the_place(monkeypatch):
     monkeypatch.undo()
-    schema._schema.cache_clear()
+    schema._read.cache_clear()
     with pytest.raises(FileDefect) as caught:
         invalid.parse_suite(b'{"schema": "kvaudit.invalid/1", "cases": {"a": {}}}')
     assert caught.value.pointer == "/cases/a"
