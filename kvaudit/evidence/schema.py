@@ -6,7 +6,7 @@ int only: not 1.0, which is another text with other bytes, and not true.
 
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -95,14 +95,30 @@ def _validator_class() -> Any:
 
 
 @functools.cache
-def _registry() -> Any:
+def _registry(path: str) -> Any:
+    """Return the schema files that the one at `path` refers to, directly or not.
+
+    They are crawled here, once; a registry that retrieves them on demand is crawled again at every reference.
+    """
     import referencing
-    import referencing.jsonschema
 
-    def retrieve(uri: str) -> Any:
-        return referencing.Resource.from_contents(_read(f"schemas/{uri}"))
+    needed, waiting = {}, [path]
+    while waiting:
+        schema = _read(current := waiting.pop())
+        needed[current] = schema
+        waiting.extend(other for other in _referred(schema) if other not in needed)
+    resources = ((name.removeprefix("schemas/"), referencing.Resource.from_contents(needed[name])) for name in needed)
+    return referencing.Registry().with_resources(resources).crawl()
 
-    return referencing.Registry(retrieve=retrieve)  # type: ignore[call-arg]
+
+def _referred(part: Any) -> Iterator[str]:
+    """Yield the schema files that a part of a schema refers to."""
+    if isinstance(part, dict):
+        file = part["$ref"].partition("#")[0] if isinstance(part.get("$ref"), str) else ""
+        if file:
+            yield f"schemas/{file}"
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _referred(inner)
 
 
 @functools.cache
@@ -111,7 +127,7 @@ def _validator(name: str, members: frozenset[str] | None = None) -> "Validator":
     if members is not None:
         properties = {key: value if key in members else True for key, value in schema["properties"].items()}
         schema = {**schema, "properties": properties}
-    validator: Validator = _validator_class()(schema, registry=_registry())
+    validator: Validator = _validator_class()(schema, registry=_registry(schema_path(name)))
     return validator
 
 

@@ -9,14 +9,15 @@ LISTED_ITEMS = 64
 
 
 def summarised(items: Sequence[Any]) -> list[Any] | dict[str, Any]:
-    """Return a list of at most 64 scalars as it is, and a longer one as its count and canonical SHA-256.
+    """Return a list of at most 64 scalars as it is, and a longer one as their count and its canonical SHA-256.
 
     Nested lists count their innermost scalars.
     """
     listed = [list(item) if isinstance(item, tuple) else item for item in items]
-    if _scalars(listed) <= LISTED_ITEMS:
+    count = _scalars(listed)
+    if count <= LISTED_ITEMS:
         return listed
-    return {"count": len(listed), "sha256": canonical.canonical_sha256(listed)}
+    return {"count": count, "sha256": canonical.canonical_sha256(listed)}
 
 
 def _scalars(value: Any) -> int:

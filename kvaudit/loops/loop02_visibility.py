@@ -33,7 +33,7 @@ from kvaudit.model import (
     joined,
     pointer,
 )
-from kvaudit.policies import heads, packing
+from kvaudit.policies import heads, layouts, packing
 from kvaudit.policies.geometry import Geometry
 from kvaudit.policies.protection import protected_positions
 
@@ -55,9 +55,6 @@ IDENTITY_FIELDS = (
 )
 
 SCALAR_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8_e4m3": 1, "fp8_e5m2": 1, "int8": 1}
-
-# Bits that mark a slot as live in the layouts that have empty slots.
-_BITS_PER_BYTE = 8
 
 CACHE_ABI_DIGEST = Diagnostic(
     code="visibility.cache-abi-digest-mismatch",
@@ -666,7 +663,7 @@ def _evidence(fixture: Document) -> Evidence:
     layout, frontier = abi["packed_layout"], state["committed_frontier"]
     rows = sum(map(sum, packing.lengths(selected)))
     map_bytes = rows * layout["position_entry_bytes"]
-    offset_bytes = _offset_entries(layout["offset_convention"], geometry) * layout["offset_entry_bytes"]
+    offset_bytes = layouts.offset_entries(layout["offset_convention"], geometry) * layout["offset_entry_bytes"]
     full, payload = geometry.full_payload_bytes(frontier), rows * geometry.row_bytes()
     ledgers = (
         LedgerRow("full_payload", full, "B", "L * H_kv * T * d_h * (b_K + b_V)"),
@@ -768,11 +765,11 @@ def _materializations(abi: Document, lengths: list[list[int]], frontier: int, ge
     rows, owners = sum(map(sum, lengths)), geometry.owners()
     slots, full = owners * max(map(max, lengths)), owners * frontier
     entry = layout["position_entry_bytes"]
-    offsets = _offset_entries(layout["offset_convention"], geometry) * layout["offset_entry_bytes"]
+    offsets = layouts.offset_entries(layout["offset_convention"], geometry) * layout["offset_entry_bytes"]
     shapes = {
         "flat_ragged": (rows, rows * entry + offsets),
-        "padded": (slots, slots * entry + _bitmap_bytes(slots)),
-        "tombstone": (full, _bitmap_bytes(full)),
+        "padded": (slots, slots * entry + layouts.bitmap_bytes(slots)),
+        "tombstone": (full, layouts.bitmap_bytes(full)),
         "source_indices": (full, rows * entry + offsets),
     }
     return {
@@ -787,24 +784,11 @@ def _materializations(abi: Document, lengths: list[list[int]], frontier: int, ge
     }
 
 
-def _bitmap_bytes(slots: int) -> int:
-    return -(-slots // _BITS_PER_BYTE)
-
-
 _OFFSET_FORMULAS = {
     packing.GLOBAL_ROWS_PER_LAYER: "L * (H_kv + 1) * offset_entry_bytes",
     packing.FLAT: "(L * H_kv + 1) * offset_entry_bytes",
     packing.LAYER_BASE_HEAD_LOCAL: "(L + L * (H_kv + 1)) * offset_entry_bytes",
 }
-
-
-def _offset_entries(convention: str, geometry: Geometry) -> int:
-    layers, kv_heads = geometry.layers, geometry.kv_heads
-    return {
-        packing.GLOBAL_ROWS_PER_LAYER: layers * (kv_heads + 1),
-        packing.FLAT: layers * kv_heads + 1,
-        packing.LAYER_BASE_HEAD_LOCAL: layers + layers * (kv_heads + 1),
-    }[convention]
 
 
 def _offsets(convention: str, lengths: list[list[int]]) -> list[Any]:
@@ -896,7 +880,7 @@ def tables(report: Mapping[str, Any]) -> tuple[Table, ...]:
             for snapshot in report["snapshots"]
         ),
     )
-    layouts = Table(
+    alternatives = Table(
         "Materialisations of the same selection, each another ABI",
         ("layout", "admitted", "row slots", "payload B", "metadata B"),
         tuple(
@@ -910,7 +894,7 @@ def tables(report: Mapping[str, Any]) -> tuple[Table, ...]:
             for name, layout in report["results"]["materializations"].items()
         ),
     )
-    return owners, layouts
+    return owners, alternatives
 
 
 LOOP = Loop(

@@ -47,12 +47,11 @@ def finding_text(finding: Finding, root: str = "", display: Display = PIPE) -> s
     """Return one finding: where, which contract, expected and found, why it matters, what to do."""
     line = f":{finding.line}" if finding.line is not None else ""
     place = f"#{finding.pointer}" if finding.pointer else ""
-    code = f"\x1b[1;31m{finding.code}\x1b[0m" if display.colour else finding.code
     first, *rest = map(printable, finding.message.split("\n"))
     return "\n".join(
         [
             printable(f"{shown_path(finding.path, root)}{line}{place}"),
-            _wrapped(f"{code}: {first}", display),
+            _coloured(_wrapped(f"{finding.code}: {first}", display), finding.code, display),
             *(f"    {line}" for line in rest),
             _wrapped(f"why: {finding.diagnostic.why}", display),
             _wrapped(f"fix: {finding.diagnostic.fix}", display),
@@ -115,6 +114,11 @@ def verdict(findings: Iterable[Finding]) -> str:
 def counted(count: int, one: str, many: str | None = None) -> str:
     """Return `1 finding`, `2 findings`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def _coloured(text: str, code: str, display: Display) -> str:
+    """Return the text with its code in red; after wrapping, because escape bytes take no columns."""
+    return text.replace(code, f"\x1b[1;31m{code}\x1b[0m", 1) if display.colour else text
 
 
 def _wrapped(line: str, display: Display) -> str:

@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.figures import loop02
+from tests.figures import loop02, loop03, loop04
 
 ROOT = Path(__file__).parents[2]
 TABLE = {row["id"]: row for row in yaml.safe_load((Path(__file__).parent / "figures.yaml").read_text(encoding="utf-8"))}
-LOOPS = {"loop02_visibility": (2, loop02.FIGURES)}
+LOOPS = {
+    "loop02_visibility": (2, loop02.FIGURES),
+    "loop03_cost": (3, loop03.FIGURES),
+    "loop04_static": (4, loop04.FIGURES),
+}
 
 
 def report(entry):

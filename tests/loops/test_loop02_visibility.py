@@ -94,6 +94,7 @@ def test_a_real_models_shape():
     }
     assert evidence.results["gather_scalars_checked"] == 2 * rows * 128
     assert evidence.results["original_position_map"]["count"] == rows
+    assert evidence.results["selected_original_positions"]["count"] == rows
     assert len(evidence.snapshots) == 256
 
 
