@@ -40,6 +40,14 @@ class SchemaDefect:
     message: str
 
 
+class SchemaMismatch(FileDefect):
+    """A document that departs from its schema: the first place, as for any defect, and all of them in `places`."""
+
+    def __init__(self, places: tuple[SchemaDefect, ...]) -> None:
+        super().__init__(MISMATCH, places[0].pointer, places[0].message)
+        self.places = places
+
+
 def shipped_root() -> Path:
     """Return the folder of the bundle that this kvaudit brings: inside a wheel, or the source tree around it."""
     package = Path(kvaudit.__file__).resolve().parent
@@ -70,9 +78,10 @@ def member_defects(name: str, document: Document, members: Iterable[str]) -> tup
 
 
 def check(name: str, document: Any) -> None:
-    """Raise `FileDefect` with the first departure of `document` from the schema called `name`."""
-    for defect in defects(name, document):
-        raise FileDefect(MISMATCH, defect.pointer, defect.message)
+    """Raise `SchemaMismatch` with every departure of `document` from the schema called `name`, if there is one."""
+    found = defects(name, document)
+    if found:
+        raise SchemaMismatch(found)
 
 
 @functools.cache

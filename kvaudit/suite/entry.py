@@ -65,7 +65,7 @@ def examine(bundle: Bundle, entry: Entry, limits: Limits, *, redeclare: bool = F
             examined.inputs[entry.fixture] = canonical.exact_json_text(fixture).encode()
         evidence = observe(loop, fixture)
     except Defect as defect:
-        examined.findings.append(finding(entry.fixture, defect))
+        examined.findings.extend(findings_of(entry.fixture, defect))
         return examined
     if not _judge_suites(examined, loop, fixture, limits):
         return examined  # what the report must say of a suite that cannot be read is not known
@@ -79,6 +79,13 @@ def examine(bundle: Bundle, entry: Entry, limits: Limits, *, redeclare: bool = F
 def finding(path: str, defect: Defect) -> Finding:
     """Return the finding that a defect in the file at `path` amounts to."""
     return Finding(path, defect.pointer, defect.message, defect.diagnostic, defect.line)
+
+
+def findings_of(path: str, defect: Defect) -> tuple[Finding, ...]:
+    """Return every finding that a defect stands for: one, or each place where a document departs from its schema."""
+    if isinstance(defect, schema.SchemaMismatch):
+        return tuple(Finding(path, place.pointer, place.message, schema.MISMATCH) for place in defect.places)
+    return (finding(path, defect),)
 
 
 def read_fixture(loop: Loop, data: bytes, limits: Limits) -> Document:
@@ -166,7 +173,7 @@ def _judge_suites(examined: Examined, loop: Loop, fixture: Document, limits: Lim
         try:
             cases = invalid.parse_suite(examined.inputs[suite.suite], limits)
         except FileDefect as defect:
-            examined.findings.append(finding(suite.suite, defect))
+            examined.findings.extend(findings_of(suite.suite, defect))
             return False
         every_case.extend(cases)
         verdicts, findings = judge_suite(loop, fixture, suite.suite, cases, suite.cases)

@@ -198,3 +198,15 @@ def test_a_user_bundle_with_two_entries_of_one_oracle(tmp_path, bundle_folder):
     report = json.loads(Path(mine / "r" / "a.json").read_text())
     assert report["coordinates"]["metric_scope"] == {"state": "undeclared"}
     assert report["invalid_suites"] == {}
+
+
+def test_every_departure_from_the_schema_is_listed(bundle_folder):
+    path = bundle_folder / FIXTURE
+    fixture = json.loads(path.read_text())
+    fixture["cache_abi"]["layers"] = 2.0
+    fixture["manifest"]["extra"] = 1
+    del fixture["probes"]
+    path.write_text(json.dumps(fixture, indent=2))
+    found = [(each.pointer, each.line) for each in run(bundle_folder).findings if each.code == "schema.mismatch"]
+    assert sorted(place for place, _ in found) == ["", "/cache_abi/layers", "/manifest"]
+    assert all(line for place, line in found if place)
