@@ -86,12 +86,17 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What an oracle recomputed from a fixture. `results` holds facts, `ledgers` counted quantities."""
+    """What an oracle recomputed from a fixture. `results` holds facts, `ledgers` counted quantities.
+
+    `receipts` is what an oracle over reports read, hashes among it: reported, but not declared in a fixture, because
+    it changes with every report.
+    """
 
     results: Document
     ledgers: tuple[LedgerRow, ...]
     snapshots: tuple[Snapshot, ...]
     comparisons: tuple[Comparison, ...]
+    receipts: Document | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,9 @@ class Loop:
     recomputed. `drift` is raised when a declared result differs from the recomputed one. `categories` are the kinds
     of defect that the specification lists for the loop's suite; `cases` is the number of cases it gives.
     `tables` draws the loop's own tables from a report document.
+
+    A loop with a `collected_schema` is an oracle over reports: its oracle is given the fixture together with what the
+    suite collects of the entries that it needs, and that whole document passes `collected_schema`.
     """
 
     id: str
@@ -136,6 +144,7 @@ class Loop:
     oracle: Callable[[Document], Evidence]
     refresh_digests: Callable[[Document], Document]
     tables: Callable[[Mapping[str, Any]], tuple[Table, ...]]
+    collected_schema: str | None = None
 
     @property
     def adapter(self) -> str:

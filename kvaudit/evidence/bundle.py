@@ -69,11 +69,15 @@ class SuiteEntry:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A declared relation to another entry, with what it rests on."""
+    """A declared relation to another entry, with what it rests on.
+
+    `agrees` holds pairs of JSON pointers, into this entry's report and into the other's, whose values must be equal.
+    """
 
     to: str
     kind: str
     basis: str
+    agrees: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +184,13 @@ def _entry(item: Document) -> Entry:
         complete=item.get("invalid_coverage") == "complete",
         needs=tuple(item.get("needs", ())),
         coordinates=item["coordinates"],
-        links=tuple(Link(**link) for link in item.get("links", ())),
+        links=tuple(_link(link) for link in item.get("links", ())),
     )
+
+
+def _link(item: Document) -> Link:
+    agrees = tuple((here, there) for here, there in item.get("agrees", ()))
+    return Link(to=item["to"], kind=item["kind"], basis=item["basis"], agrees=agrees)
 
 
 def _ordered(entries: tuple[Entry, ...]) -> tuple[tuple[Entry, ...], tuple[Finding, ...]]:

@@ -149,7 +149,7 @@ def judge(loop: Loop, fixture: Document, case: InvalidCase) -> Verdict:
         return Verdict(case, f"the patch does not apply: {error}", PATCH_FAILED)
     if patched == fixture and canonical.exact_json_text(patched) == canonical.exact_json_text(fixture):
         return Verdict(case, "the patched fixture equals the valid one", NO_CHANGE)
-    for defect in schema.member_defects(loop.fixture_schema, patched, touched):
+    for defect in schema.member_defects(loop.collected_schema or loop.fixture_schema, patched, touched):
         if case.targets != "schema":
             place = defect.pointer or "the document"
             return Verdict(case, f"the schema rejects it at {place}: {defect.message}", SCHEMA_REJECTED)

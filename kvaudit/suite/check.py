@@ -12,6 +12,7 @@ from kvaudit.loops import loop_by_command
 from kvaudit.model import CheckResult, EntryOutcome, Finding
 from kvaudit.suite.comparison import STALE, difference
 from kvaudit.suite.entry import examine, finding
+from kvaudit.suite.sources import Sources
 
 
 def check(
@@ -31,10 +32,11 @@ def check(
     entries = bundles.selected(bundle, names)
     pins, bundle_findings = _read_pins(bundle, limits)
     bundle_findings = [*bundle.findings, *bundle_findings]
+    sources = Sources(bundle, limits, pins or {})
     outcomes = []
     for entry in entries:
         progress(entry.id)
-        outcomes.append(_check_entry(bundle, entry, pins, limits))
+        outcomes.append(_check_entry(sources, entry, pins))
     shared = pinned_besides_entries(bundle, bundle_findings)
     if pins is not None:
         for path in shared:
@@ -96,8 +98,8 @@ def _read_pins(bundle: Bundle, limits: Limits) -> tuple[dict[str, str] | None, l
         return None, [finding(lock.LOCK_NAME, defect)]
 
 
-def _check_entry(bundle: Bundle, entry: Entry, pins: dict[str, str] | None, limits: Limits) -> EntryOutcome:
-    examined = examine(bundle, entry, limits)
+def _check_entry(sources: Sources, entry: Entry, pins: dict[str, str] | None) -> EntryOutcome:
+    examined = examine(sources, entry)
     findings = examined.findings
     hashes: dict[str, str] = {}
     for path, data in examined.inputs.items():
@@ -105,7 +107,7 @@ def _check_entry(bundle: Bundle, entry: Entry, pins: dict[str, str] | None, limi
         findings.extend(_pin_defect(pins, path, data))
     for path in entry.outputs():
         try:
-            on_disk = files.read_in_bundle(bundle.root, path, limits)
+            on_disk = sources.read(path)
         except FileDefect as defect:
             findings.append(finding(path, defect))
             continue

@@ -10,14 +10,15 @@ from typing import Any
 
 from kvaudit.errors import Defect, FileDefect
 from kvaudit.evidence import bundle as bundles
-from kvaudit.evidence import canonical, files, invalid, schema, strict_json
-from kvaudit.evidence.bundle import Bundle, Entry, SuiteEntry
+from kvaudit.evidence import canonical, invalid, schema, strict_json
+from kvaudit.evidence.bundle import Entry, SuiteEntry
 from kvaudit.evidence.declared import declared, observe
 from kvaudit.evidence.summary import summarised
 from kvaudit.evidence.text import Limits
 from kvaudit.loops import loop_by_command
 from kvaudit.model import Document, Evidence, Finding, InvalidCase, Loop, Snapshot, Verdict
 from kvaudit.render import report as render_report
+from kvaudit.suite.sources import Sources, collected
 
 INVALID_REPORT_SCHEMA = "kvaudit.report.invalid/1"
 
@@ -43,12 +44,12 @@ class Examined:
     findings: list[Finding] = field(default_factory=list)
 
 
-def examine(bundle: Bundle, entry: Entry, limits: Limits, *, redeclare: bool = False) -> Examined:
+def examine(sources: Sources, entry: Entry, *, redeclare: bool = False) -> Examined:
     """Run every stage of one entry. With `redeclare`, the fixture's declared object is recomputed first."""
     examined = Examined(entry)
     for path in entry.inputs():
         try:
-            examined.inputs[path] = files.read_in_bundle(bundle.root, path, limits)
+            examined.inputs[path] = sources.read(path)
         except FileDefect as defect:
             examined.findings.append(finding(path, defect))
     loop = loop_by_command(entry.oracle)
@@ -59,15 +60,20 @@ def examine(bundle: Bundle, entry: Entry, limits: Limits, *, redeclare: bool = F
     if entry.fixture not in examined.inputs:
         return examined
     try:
-        fixture = read_fixture(loop, examined.inputs[entry.fixture], limits)
+        fixture = read_fixture(loop, examined.inputs[entry.fixture], sources.limits)
+        own_members = tuple(fixture)
+        if loop.collected_schema is not None:
+            fixture = {**fixture, **collected(sources, entry)}
+            schema.check(loop.collected_schema, fixture)
         if redeclare:
             fixture = redeclared(loop, fixture)
-            examined.inputs[entry.fixture] = canonical.exact_json_text(fixture).encode()
+            own = {name: fixture[name] for name in own_members}
+            examined.inputs[entry.fixture] = canonical.exact_json_text(own).encode()
         evidence = observe(loop, fixture)
     except Defect as defect:
         examined.findings.extend(findings_of(entry.fixture, defect))
         return examined
-    if not _judge_suites(examined, loop, fixture, limits):
+    if not _judge_suites(examined, loop, fixture, sources.limits):
         return examined  # what the report must say of a suite that cannot be read is not known
     document = report_document(loop, entry, examined, evidence)
     schema.check(loop.report_schema, canonical.written(document))
@@ -130,6 +136,7 @@ def evidence_members(loop: Loop, evidence: Evidence) -> Document:
     """Return the members of a report that come from the oracle alone."""
     return {
         "results": evidence.results,
+        **({} if evidence.receipts is None else {"receipts": evidence.receipts}),
         "ledgers": {
             row.name: {"value": row.value, "unit": row.unit, "formula": row.formula} for row in evidence.ledgers
         },

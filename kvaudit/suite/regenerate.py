@@ -16,6 +16,7 @@ from kvaudit.model import FileChange, Finding
 from kvaudit.suite.check import pinned_besides_entries
 from kvaudit.suite.comparison import SHOWN_LINES, difference
 from kvaudit.suite.entry import examine, finding
+from kvaudit.suite.sources import Sources
 
 REDECLARED = "its declared results were recomputed"
 
@@ -48,11 +49,12 @@ def regenerate(
     chosen = bundles.selected(bundle, names)
     entries = bundles.with_dependents(bundle, chosen)
     findings = list(bundle.findings)
-    contents: dict[str, bytes] = {}
+    sources = Sources(bundle, limits, pins=None)
+    contents = sources.produced
     written: dict[str, str] = {}
     for entry in entries:
         progress(entry.id)
-        examined = examine(bundle, entry, limits, redeclare=redeclare and entry in chosen)
+        examined = examine(sources, entry, redeclare=redeclare and entry in chosen)
         findings.extend(examined.findings)
         contents.update(examined.inputs)
         contents.update(examined.outputs)
