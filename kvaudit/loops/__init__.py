@@ -1,12 +1,26 @@
 """The loops, one module each. This tuple is the only list of them in the code."""
 
-from kvaudit.loops import loop02_visibility, loop03_cost, loop04_static
+from kvaudit.loops import (
+    loop02_visibility,
+    loop03_cost,
+    loop04_static,
+    loop05_dynamic,
+    loop06_snapkv,
+    loop07_allocation,
+    loop08_representation,
+    loop09_transaction,
+)
 from kvaudit.model import Loop
 
 LOOPS: tuple[Loop, ...] = (
     loop02_visibility.LOOP,
     loop03_cost.LOOP,
     loop04_static.LOOP,
+    loop05_dynamic.LOOP,
+    loop06_snapkv.LOOP,
+    loop07_allocation.LOOP,
+    loop08_representation.LOOP,
+    loop09_transaction.LOOP,
 )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.figures import loop02, loop03, loop04
+from tests.figures import loop02, loop03, loop04, loop05, loop06, loop07, loop08, loop09
 
 ROOT = Path(__file__).parents[2]
 TABLE = {row["id"]: row for row in yaml.safe_load((Path(__file__).parent / "figures.yaml").read_text(encoding="utf-8"))}
@@ -17,6 +17,11 @@ LOOPS = {
     "loop02_visibility": (2, loop02.FIGURES),
     "loop03_cost": (3, loop03.FIGURES),
     "loop04_static": (4, loop04.FIGURES),
+    "loop05_dynamic": (5, loop05.FIGURES),
+    "loop06_snapkv": (6, loop06.FIGURES),
+    "loop07_allocation": (7, loop07.FIGURES),
+    "loop08_representation": (8, loop08.FIGURES),
+    "loop09_transaction": (9, loop09.FIGURES),
 }
 
 

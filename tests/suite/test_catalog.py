@@ -61,7 +61,7 @@ def test_a_loop_is_one_module_one_folder_one_entry():
     """Module, fixture folder, schemas, manifest entry and tuple name the same loops."""
     ids = [loop.id for loop in LOOPS]
     assert ids == sorted(ids)
-    modules = {path.stem for path in (ROOT / "kvaudit" / "loops").glob("loop*.py")}
+    modules = {path.stem for path in (ROOT / "kvaudit" / "loops").glob("loop*")}
     folders = {path.name for path in (ROOT / "fixtures").iterdir()}
     manifest = yaml.safe_load((ROOT / "kvaudit.yaml").read_text(encoding="utf-8"))
     entries = {entry["id"]: entry["oracle"] for entry in manifest["entries"]}
