@@ -18,6 +18,8 @@ _COMMANDS = {
     "regenerate": ("kvaudit.cli.regenerate", "Evidence"),
     "digest": ("kvaudit.cli.digest", "Evidence"),
     "init": ("kvaudit.cli.init", "Evidence"),
+    "explain": ("kvaudit.cli.explain", "Explanations"),
+    "matrix": ("kvaudit.cli.matrix", "Explanations"),
     "rule": ("kvaudit.cli.rule", "Explanations"),
 }
 _LOOPS_SECTION = "Oracles, one a loop"

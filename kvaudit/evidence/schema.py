@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import kvaudit
 from kvaudit.errors import FileDefect
-from kvaudit.evidence import canonical, files
-from kvaudit.model import Diagnostic, Document, pointer
+from kvaudit.evidence import canonical, files, strict_json
+from kvaudit.model import Diagnostic, Document, Finding, pointer
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -82,6 +82,21 @@ def check(name: str, document: Any) -> None:
     found = defects(name, document)
     if found:
         raise SchemaMismatch(found)
+
+
+def findings(path: str, defect: FileDefect, data: bytes) -> tuple[Finding, ...]:
+    """Return the findings that a defect of a JSON file amounts to: each place where it departs from its schema."""
+    places = defect.places if isinstance(defect, SchemaMismatch) else (SchemaDefect(defect.pointer, defect.message),)
+    return tuple(
+        Finding(
+            path,
+            place.pointer,
+            place.message,
+            defect.diagnostic,
+            defect.line or (strict_json.line_of(data.decode("utf-8"), place.pointer) if place.pointer else None),
+        )
+        for place in places
+    )
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from kvaudit.errors import UsageError
 from kvaudit.evidence import bundle, canonical, files, invalid, lock, schema, strict_json, strict_yaml, text
 from kvaudit.loops import LOOPS
 from kvaudit.model import Diagnostic, InvalidCase
+from kvaudit.reconcile import subjects
 from kvaudit.suite import comparison
 
 FILE_LAYER = (
@@ -21,6 +22,7 @@ FILE_LAYER = (
     *bundle.DIAGNOSTICS,
     *invalid.DIAGNOSTICS,
     *comparison.DIAGNOSTICS,
+    *subjects.DIAGNOSTICS,
 )
 
 
