@@ -54,10 +54,10 @@ def select(scores: Scores, heavy_rows: int, recent_rows: int) -> Indices:
         raise ValueError(f"the score of owner {owner}, row {row} is not finite")
     if rows <= heavy_rows + recent_rows:
         return np.broadcast_to(np.arange(rows), (owners, rows)).copy()
-    history = scores[:, : rows - recent_rows]
-    kept = np.ones(scores.shape, dtype=bool)
-    kept[:, : rows - recent_rows] = _largest(history, heavy_rows)
-    return np.nonzero(kept)[1].reshape(owners, heavy_rows + recent_rows)
+    history_rows = rows - recent_rows
+    heavy = np.flatnonzero(_largest(scores[:, :history_rows], heavy_rows)).reshape(owners, heavy_rows) % history_rows
+    recent = np.broadcast_to(np.arange(history_rows, rows), (owners, recent_rows))
+    return np.concatenate((heavy, recent), axis=1)
 
 
 def reduce_query_heads(attention: Scores, q_to_kv_head_map: Sequence[int], kv_heads: int, reduction: str) -> Scores:
