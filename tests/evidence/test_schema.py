@@ -40,6 +40,15 @@ def test_no_object_takes_unknown_members(path):
             assert "additionalProperties" in part, part
 
 
+@pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.name)
+def test_a_number_that_is_enumerated_is_an_integer(path):
+    """`enum` compares by value, so that alone it would accept 1.0 for 1."""
+    for part in objects(json.loads(path.read_text(encoding="utf-8"))):
+        listed = part.get("enum", [part["const"]] if isinstance(part.get("const"), int) else [])
+        if isinstance(listed, list) and any(type(value) is int for value in listed):
+            assert part.get("type") == "integer", part
+
+
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.id)
 def test_a_loop_has_its_schemas(loop):
     for name in (loop.fixture_schema, loop.report_schema):
