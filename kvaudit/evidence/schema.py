@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import kvaudit
-from kvaudit.errors import FileDefect
+from kvaudit.errors import Defect, FileDefect
 from kvaudit.evidence import canonical, files, strict_json
 from kvaudit.model import Diagnostic, Document, Finding, pointer
 
@@ -84,8 +84,11 @@ def check(name: str, document: Any) -> None:
         raise SchemaMismatch(found)
 
 
-def findings(path: str, defect: FileDefect, data: bytes) -> tuple[Finding, ...]:
-    """Return the findings that a defect of a JSON file amounts to: each place where it departs from its schema."""
+def findings(path: str, defect: Defect, data: bytes) -> tuple[Finding, ...]:
+    """Return the findings that a defect of a JSON file amounts to: one, or each place where it departs from its schema.
+
+    `data` are the bytes of the file, in which the line of each place is looked up.
+    """
     places = defect.places if isinstance(defect, SchemaMismatch) else (SchemaDefect(defect.pointer, defect.message),)
     return tuple(
         Finding(
@@ -93,7 +96,7 @@ def findings(path: str, defect: FileDefect, data: bytes) -> tuple[Finding, ...]:
             place.pointer,
             place.message,
             defect.diagnostic,
-            defect.line or (strict_json.line_of(data.decode("utf-8"), place.pointer) if place.pointer else None),
+            defect.line or strict_json.line_in(data, place.pointer),
         )
         for place in places
     )

@@ -104,6 +104,11 @@ def line_of(text: str, target: str) -> int | None:
     return None
 
 
+def line_in(data: bytes, target: str) -> int | None:
+    """Return the line of the JSON pointer `target` in a file that has parsed; None for the whole document."""
+    return line_of(data.decode("utf-8"), target) if target else None
+
+
 def parse_number(literal: str) -> int | Fraction:
     """Return the exact value of a JSON number, or raise `ValueError` if it is not finite in binary64."""
     if len(literal) > _MAX_NUMBER_CHARACTERS:

@@ -34,27 +34,11 @@ from kvaudit.model import (
     pointer,
 )
 from kvaudit.policies import heads, layouts, packing
-from kvaudit.policies.geometry import Geometry
+from kvaudit.policies.geometry import SCALAR_BYTES, Geometry
+from kvaudit.policies.manifest import IDENTITY_FIELDS
 from kvaudit.policies.protection import protected_positions
 
 RECORDS = ("cache_abi", "manifest", "policy_state", "packed_view", "physical_mapping")
-
-# The ten fields of the manifest identity (0x01A). State, placement and scores are left out on purpose: an update or a
-# move must not pretend to be a new policy.
-IDENTITY_FIELDS = (
-    "schema_version",
-    "policy_manifest_id",
-    "policy_generation",
-    "logical_cache_abi_sha256",
-    "checkpoint_generation",
-    "tensor_contract",
-    "selection_contract",
-    "representation_contract",
-    "recoverability_contract",
-    "quality_and_fallback",
-)
-
-SCALAR_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8_e4m3": 1, "fp8_e5m2": 1, "int8": 1}
 
 CACHE_ABI_DIGEST = Diagnostic(
     code="visibility.cache-abi-digest-mismatch",

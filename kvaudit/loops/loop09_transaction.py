@@ -43,7 +43,7 @@ from kvaudit.model import (
 )
 from kvaudit.policies import compaction, packing
 from kvaudit.policies.allocator import Allocator
-from kvaudit.policies.geometry import Geometry
+from kvaudit.policies.geometry import SCALAR_BYTES, Geometry
 from kvaudit.policies.manifest import IDENTITY_FIELDS
 from kvaudit.policies.protection import protected_positions
 from kvaudit.policies.receipts import (
@@ -74,8 +74,6 @@ from kvaudit.policies.transaction_records import (
     State,
     Transaction,
 )
-
-SCALAR_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8_e4m3": 1, "fp8_e5m2": 1, "int8": 1}
 
 # The policies that the machine checks: contract, member, and the values that it may have.
 SUPPORTED = (

@@ -6,6 +6,9 @@ not storage, and appears in no formula here.
 
 from dataclasses import dataclass
 
+# Bytes of one stored scalar, by the name of its representation.
+SCALAR_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8_e4m3": 1, "fp8_e5m2": 1, "int8": 1}
+
 
 @dataclass(frozen=True, slots=True)
 class Geometry:

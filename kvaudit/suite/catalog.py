@@ -52,7 +52,10 @@ def diagnostic(code: str) -> Diagnostic:
 
 def example(code: str, root: Path) -> Example | None:
     """Return the first invalid case of the bundle at `root` that raises `code`, or None if no suite has one."""
-    for entry in bundle.load_bundle(root).entries:
+    oracle = code.partition(".")[0]  # the prefix of a loop's own codes
+    entries = bundle.load_bundle(root).entries
+    own = tuple(entry for entry in entries if entry.oracle == oracle)
+    for entry in own or entries:
         for suite in entry.invalid_suites:
             for case in invalid.parse_suite(files.read_in_bundle(root, suite.suite)):
                 if case.code == code:

@@ -47,14 +47,13 @@ def check(
     if expect_digest is not None and digest != expect_digest.lower():
         message = f"expected the suite digest {expect_digest.lower()}, found {digest or 'none'}"
         bundle_findings.append(Finding(lock.LOCK_NAME, "", message, lock.DIGEST_MISMATCH))
-    result = CheckResult(
+    return CheckResult(
         root=shown_root,
         entries=tuple(outcomes),
-        bundle_findings=tuple(bundle_findings),
+        bundle_findings=tuple(_with_line(bundle, each, limits) for each in bundle_findings),
         artefacts=len(shared) + sum(len(entry.inputs()) + len(entry.outputs()) for entry in entries),
         digest=digest,
     )
-    return _with_lines(bundle, result, limits)
 
 
 def suite_digest(bundle: Bundle, pins: dict[str, str]) -> str | None:
@@ -153,21 +152,8 @@ def _stale_pins(bundle: Bundle, pins: dict[str, str], shared: tuple[str, ...]) -
             yield Finding(lock.LOCK_NAME, "/artefacts", message, lock.STALE_PIN)
 
 
-def _with_lines(bundle: Bundle, result: CheckResult, limits: Limits) -> CheckResult:
-    """Return the result with the line of every finding that has a pointer; files are read again only for findings."""
-    if not result.findings:
-        return result
-    return replace(
-        result,
-        bundle_findings=tuple(_with_line(bundle, each, limits) for each in result.bundle_findings),
-        entries=tuple(
-            replace(entry, findings=tuple(_with_line(bundle, each, limits) for each in entry.findings))
-            for entry in result.entries
-        ),
-    )
-
-
 def _with_line(bundle: Bundle, found: Finding, limits: Limits) -> Finding:
+    """Return a finding about the manifest or the lock with the line that its pointer names."""
     if found.line is not None or not found.pointer:
         return found
     try:

@@ -16,7 +16,7 @@ from kvaudit.evidence.declared import declared, observe
 from kvaudit.evidence.summary import summarised
 from kvaudit.evidence.text import Limits
 from kvaudit.loops import loop_by_command
-from kvaudit.model import Document, Evidence, Finding, InvalidCase, Loop, Snapshot, Verdict
+from kvaudit.model import Document, Evidence, Finding, InvalidCase, Loop, Snapshot, Verdict, pointer
 from kvaudit.render import report as render_report
 from kvaudit.suite.sources import Sources, collected
 
@@ -59,8 +59,9 @@ def examine(sources: Sources, entry: Entry, *, redeclare: bool = False) -> Exami
         return examined
     if entry.fixture not in examined.inputs:
         return examined
+    data = examined.inputs[entry.fixture]
     try:
-        fixture = read_fixture(loop, examined.inputs[entry.fixture], sources.limits)
+        fixture = read_fixture(loop, data, sources.limits)
         own_members = tuple(fixture)
         if loop.collected_schema is not None:
             fixture = {**fixture, **collected(sources, entry)}
@@ -71,27 +72,26 @@ def examine(sources: Sources, entry: Entry, *, redeclare: bool = False) -> Exami
             examined.inputs[entry.fixture] = canonical.exact_json_text(own).encode()
         evidence = observe(loop, fixture)
     except Defect as defect:
-        examined.findings.extend(findings_of(entry.fixture, defect))
+        examined.findings.extend(schema.findings(entry.fixture, defect, data))
         return examined
     if not _judge_suites(examined, loop, fixture, sources.limits):
         return examined  # what the report must say of a suite that cannot be read is not known
-    document = report_document(loop, entry, examined, evidence)
-    schema.check(loop.report_schema, canonical.written(document))
-    examined.outputs[entry.report] = canonical.json_text(document).encode()
-    examined.outputs[entry.tables] = render_report.markdown(loop, canonical.written(document)).encode()
+    document = canonical.written(report_document(loop, entry, examined, evidence))
+    data = canonical.json_text(document).encode()
+    try:
+        schema.check(loop.report_schema, document)
+    except FileDefect as defect:
+        # The oracle gave an answer that its own report has no form for: nothing is written, and nothing is hidden.
+        examined.findings.extend(schema.findings(entry.report, defect, data))
+        return examined
+    examined.outputs[entry.report] = data
+    examined.outputs[entry.tables] = render_report.markdown(loop, document).encode()
     return examined
 
 
 def finding(path: str, defect: Defect) -> Finding:
     """Return the finding that a defect in the file at `path` amounts to."""
     return Finding(path, defect.pointer, defect.message, defect.diagnostic, defect.line)
-
-
-def findings_of(path: str, defect: Defect) -> tuple[Finding, ...]:
-    """Return every finding that a defect stands for: one, or each place where a document departs from its schema."""
-    if isinstance(defect, schema.SchemaMismatch):
-        return tuple(Finding(path, place.pointer, place.message, schema.MISMATCH) for place in defect.places)
-    return (finding(path, defect),)
 
 
 def read_fixture(loop: Loop, data: bytes, limits: Limits) -> Document:
@@ -177,17 +177,17 @@ def _judge_suites(examined: Examined, loop: Loop, fixture: Document, limits: Lim
         return False
     every_case: list[InvalidCase] = []
     for suite in entry.invalid_suites:
+        data = examined.inputs[suite.suite]
         try:
-            cases = invalid.parse_suite(examined.inputs[suite.suite], limits)
+            cases = invalid.parse_suite(data, limits)
         except FileDefect as defect:
-            examined.findings.extend(findings_of(suite.suite, defect))
+            examined.findings.extend(schema.findings(suite.suite, defect, data))
             return False
         every_case.extend(cases)
-        verdicts, findings = judge_suite(loop, fixture, suite.suite, cases, suite.cases)
+        verdicts, findings = judge_suite(loop, fixture, suite.suite, data, cases, suite.cases)
         examined.findings.extend(findings)
         rejected = sum(verdict.defect is None for verdict in verdicts)
-        digest = canonical.sha256(examined.inputs[suite.suite])
-        examined.closures.append(Closure(suite.suite, digest, len(cases), rejected))
+        examined.closures.append(Closure(suite.suite, canonical.sha256(data), len(cases), rejected))
         document = _invalid_report(examined, loop, suite, verdicts)
         examined.outputs[suite.report] = canonical.json_text(document).encode()
     if entry.complete:
@@ -198,18 +198,23 @@ def _judge_suites(examined: Examined, loop: Loop, fixture: Document, limits: Lim
 
 
 def judge_suite(
-    loop: Loop, fixture: Document, path: str, cases: tuple[InvalidCase, ...], expected: int
+    loop: Loop, fixture: Document, path: str, data: bytes, cases: tuple[InvalidCase, ...], expected: int
 ) -> tuple[tuple[Verdict, ...], tuple[Finding, ...]]:
-    """Return the verdict of every case, and what is wrong with the cases and with the suite as a whole."""
+    """Return the verdict of every case, and what is wrong with the cases and with the suite as a whole.
+
+    `path` and `data` are those of the suite file that the cases come from.
+    """
     verdicts = tuple(invalid.judge(loop, fixture, case) for case in cases)
-    findings = [
-        Finding(path, f"/cases/{verdict.case.id}", f"case {verdict.case.id}: {verdict.message}", verdict.defect)
+    defects = [
+        (pointer("cases", verdict.case.id), f"case {verdict.case.id}: {verdict.message}", verdict.defect)
         for verdict in verdicts
         if verdict.defect is not None
     ]
-    for place, message, diagnostic in invalid.suite_defects(loop, cases, expected):
-        findings.append(Finding(path, place, message, diagnostic))
-    return verdicts, tuple(findings)
+    defects.extend(invalid.suite_defects(loop, cases, expected))
+    return verdicts, tuple(
+        Finding(path, place, message, diagnostic, strict_json.line_in(data, place))
+        for place, message, diagnostic in defects
+    )
 
 
 def _invalid_report(

@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from kvaudit.errors import Defect, FileDefect
-from kvaudit.evidence import canonical, files, invalid, strict_json
+from kvaudit.evidence import canonical, files, invalid, schema
 from kvaudit.evidence.declared import observe
 from kvaudit.evidence.text import Limits
-from kvaudit.model import Document, Finding, Loop, SingleRun
-from kvaudit.suite.entry import evidence_members, findings_of, judge_suite, read_fixture
+from kvaudit.model import Document, Loop, SingleRun
+from kvaudit.suite.entry import evidence_members, judge_suite, read_fixture
 
 RESULT_SCHEMA = "kvaudit.oracle-result/1"
 
@@ -25,7 +25,7 @@ def run(loop: Loop, path: Path, suite: Path | None, limits: Limits) -> SingleRun
         fixture = read_fixture(loop, data, limits)
         evidence = observe(loop, fixture)
     except Defect as defect:
-        return SingleRun(shown, None, (), _findings(shown, defect, data))
+        return SingleRun(shown, None, (), schema.findings(shown, defect, data))
     document = {
         "schema": RESULT_SCHEMA,
         "oracle": loop.command,
@@ -43,16 +43,6 @@ def _judged(run: SingleRun, loop: Loop, fixture: Document, suite: Path, limits: 
         data = files.read_regular(suite, limits)
         cases = invalid.parse_suite(data, limits)
     except FileDefect as defect:
-        return replace(run, findings=_findings(shown, defect, data))
-    verdicts, findings = judge_suite(loop, fixture, shown, cases, len(cases))
-    return replace(run, verdicts=verdicts, findings=tuple(_with_line(each, data) for each in findings))
-
-
-def _findings(path: str, defect: Defect, data: bytes) -> tuple[Finding, ...]:
-    return tuple(_with_line(each, data) for each in findings_of(path, defect))
-
-
-def _with_line(found: Finding, data: bytes) -> Finding:
-    if found.line is not None or not found.pointer:
-        return found
-    return replace(found, line=strict_json.line_of(data.decode("utf-8"), found.pointer))
+        return replace(run, findings=schema.findings(shown, defect, data))
+    verdicts, findings = judge_suite(loop, fixture, shown, data, cases, len(cases))
+    return replace(run, verdicts=verdicts, findings=findings)

@@ -1,5 +1,6 @@
 """`check` over a copy of the shipped bundle: each kind of damage is found, and found alone."""
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -11,6 +12,7 @@ from kvaudit.evidence.bundle import load_bundle
 from kvaudit.evidence.canonical import sha256
 from kvaudit.evidence.text import Limits
 from kvaudit.loops import LOOPS
+from kvaudit.model import Snapshot
 from kvaudit.suite.check import check, locked_digest
 from kvaudit.suite.regenerate import regenerate
 
@@ -210,3 +212,15 @@ def test_every_departure_from_the_schema_is_listed(bundle_folder):
     found = [(each.pointer, each.line) for each in run(bundle_folder).findings if each.code == "schema.mismatch"]
     assert sorted(place for place, _ in found) == ["", "/cache_abi/layers", "/manifest"]
     assert all(line for place, line in found if place)
+
+
+def test_an_answer_that_its_report_has_no_form_for_is_a_finding(bundle_folder, monkeypatch):
+    loop = LOOPS[0]
+    odd = dataclasses.replace(loop, oracle=lambda fixture: dataclasses.replace(loop.oracle(fixture), snapshots=(ODD,)))
+    monkeypatch.setattr("kvaudit.suite.entry.loop_by_command", lambda _: odd)
+    [found] = run(bundle_folder, loop.id).findings
+    assert (found.code, found.path, found.pointer) == ("schema.mismatch", REPORT, "/snapshots/0/state_generation")
+    assert found.line is not None
+
+
+ODD = Snapshot("p", "s", "o", "eleven", 1, None, None, published=True)
