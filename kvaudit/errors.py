@@ -14,8 +14,11 @@ class Defect(Exception):  # noqa: N818 - a defect in evidence is a result, not a
     """Something wrong with evidence: a diagnostic, the place, and what was expected and found there.
 
     `pointer` is an RFC 6901 JSON pointer into the document at hand (the empty string is the whole document).
-    `line` is the one-based line in the file, where it is known when the defect is raised.
+    `line` is the one-based line in the file, where it is known when the defect is raised. `path` is the bundle path of
+    the file, where the one who catches the defect could not know it: an oracle over reports is given many files.
     """
+
+    path: str | None = None
 
     def __init__(self, diagnostic: Diagnostic, pointer: str, message: str, line: int | None = None) -> None:
         super().__init__(f"{diagnostic.code} at {pointer or 'the document'}: {message}")

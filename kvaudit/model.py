@@ -128,7 +128,8 @@ class Loop:
     `tables` draws the loop's own tables from a report document.
 
     A loop with a `collected_schema` is an oracle over reports: its oracle is given the fixture together with what the
-    suite collects of the entries that it needs, and that whole document passes `collected_schema`.
+    suite collects of the entries that it needs and the documents that its entry names, and that whole document passes
+    `collected_schema`. With `reads_results` it is given the results of the reports too.
     """
 
     id: str
@@ -145,6 +146,7 @@ class Loop:
     refresh_digests: Callable[[Document], Document]
     tables: Callable[[Mapping[str, Any]], tuple[Table, ...]]
     collected_schema: str | None = None
+    reads_results: bool = False
 
     @property
     def adapter(self) -> str:

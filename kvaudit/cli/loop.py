@@ -19,6 +19,11 @@ def loop_command(loop: Loop) -> click.Command:
             f"{loop.title[0].upper()}{loop.title[1:]} (specification {loop.section}).\n\n"
             "Runs the oracle on the fixtures of the bundle, or on any file given with --fixture, and prints its "
             "tables. With --invalid, runs the cases of a suite on that fixture instead. Exit code 1 means findings."
+            + (
+                ""
+                if loop.collected_schema is None
+                else " What else it consumes are reports and documents of the bundle."
+            )
         ),
     )
     @options.root
@@ -41,14 +46,22 @@ def loop_command(loop: Loop) -> click.Command:
         from kvaudit.suite import single
 
         limits = options.to_limits(max_bytes, max_depth)
-        if fixture is not None:
-            paths = [fixture]
+        if fixture is not None and loop.collected_schema is None:
+            runs = [single.run(loop, fixture, suite, limits)]
         else:
             bundle, shown_root = open_bundle(root, limits)
-            paths = [Path(shown_root) / entry.fixture for entry in bundle.entries if entry.oracle == loop.command]
-            if not paths:
-                raise click.UsageError(f"the bundle has no entry with the oracle {loop.command}; give --fixture FILE")
-        runs = [single.run(loop, path, suite, limits) for path in paths]
+            entries = [entry for entry in bundle.entries if entry.oracle == loop.command]
+            if not entries:
+                hint = "give --fixture FILE" if loop.collected_schema is None else "it consumes the reports of a bundle"
+                raise click.UsageError(f"the bundle has no entry with the oracle {loop.command}; {hint}")
+            if fixture is not None and len(entries) > 1:
+                raise click.UsageError(
+                    f"the bundle has {len(entries)} entries with this oracle; run `kvaudit check ID`"
+                )
+            runs = [
+                single.run_in_bundle(loop, bundle, entry, fixture or Path(shown_root) / entry.fixture, suite, limits)
+                for entry in entries
+            ]
         if output_format == "json":
             documents = [render.document(run) for run in runs]
             output.document(json_text(documents[0] if len(documents) == 1 else documents))

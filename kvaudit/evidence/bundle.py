@@ -81,6 +81,18 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Documents:
+    """Further inputs of an entry under one name: a registry, or the pages of a publication in the order declared.
+
+    `listed` says whether the manifest gives a list; a list of one path is still a list.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    listed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One entry of a bundle. Every path is relative to the bundle."""
 
@@ -88,6 +100,7 @@ class Entry:
     aliases: tuple[str, ...]
     oracle: str
     fixture: str
+    documents: tuple[Documents, ...]
     report: str
     tables: str
     invalid_suites: tuple[SuiteEntry, ...]
@@ -98,7 +111,11 @@ class Entry:
 
     def inputs(self) -> tuple[str, ...]:
         """Return the paths that a person writes."""
-        return (self.fixture, *(suite.suite for suite in self.invalid_suites))
+        return (self.fixture, *self.document_paths(), *(suite.suite for suite in self.invalid_suites))
+
+    def document_paths(self) -> tuple[str, ...]:
+        """Return the paths of the documents that the entry names besides its fixture."""
+        return tuple(path for named in self.documents for path in named.paths)
 
     def outputs(self) -> tuple[str, ...]:
         """Return the paths that kvaudit writes."""
@@ -178,6 +195,7 @@ def _entry(item: Document) -> Entry:
         aliases=tuple(item.get("aliases", ())),
         oracle=item["oracle"],
         fixture=item["fixture"],
+        documents=tuple(_documents(name, value) for name, value in item.get("documents", {}).items()),
         report=item["report"],
         tables=item["tables"],
         invalid_suites=tuple(SuiteEntry(**suite) for suite in item.get("invalid_suites", ())),
@@ -186,6 +204,10 @@ def _entry(item: Document) -> Entry:
         coordinates=item["coordinates"],
         links=tuple(_link(link) for link in item.get("links", ())),
     )
+
+
+def _documents(name: str, value: str | list[str]) -> Documents:
+    return Documents(name, (value,), False) if isinstance(value, str) else Documents(name, tuple(value), True)
 
 
 def _link(item: Document) -> Link:

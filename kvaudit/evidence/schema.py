@@ -89,7 +89,6 @@ def findings(path: str, defect: Defect, data: bytes) -> tuple[Finding, ...]:
 
     `data` are the bytes of the file, in which the line of each place is looked up.
     """
-    places = defect.places if isinstance(defect, SchemaMismatch) else (SchemaDefect(defect.pointer, defect.message),)
     return tuple(
         Finding(
             path,
@@ -98,8 +97,13 @@ def findings(path: str, defect: Defect, data: bytes) -> tuple[Finding, ...]:
             defect.diagnostic,
             defect.line or strict_json.line_in(data, place.pointer),
         )
-        for place in places
+        for place in places(defect)
     )
+
+
+def places(defect: Defect) -> tuple[SchemaDefect, ...]:
+    """Return each place that a defect names: one, or every place where a document departs from its schema."""
+    return defect.places if isinstance(defect, SchemaMismatch) else (SchemaDefect(defect.pointer, defect.message),)
 
 
 @functools.cache

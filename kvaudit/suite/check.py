@@ -30,8 +30,8 @@ def check(
     Raises `UsageError` for a name that no entry has.
     """
     entries = bundles.selected(bundle, names)
-    pins, bundle_findings = _read_pins(bundle, limits)
-    bundle_findings = [*bundle.findings, *bundle_findings]
+    pins, unreadable = read_pins(bundle, limits)
+    bundle_findings = [*bundle.findings, *unreadable]
     sources = Sources(bundle, limits, pins or {})
     outcomes = []
     for entry in entries:
@@ -69,8 +69,8 @@ def suite_digest(bundle: Bundle, pins: dict[str, str]) -> str | None:
 
 def locked_digest(bundle: Bundle, limits: Limits = DEFAULT_LIMITS) -> tuple[str | None, tuple[Finding, ...]]:
     """Return the digest that the lock gives, or None and the findings that say why there is none."""
-    pins, findings = _read_pins(bundle, limits)
-    findings = [*bundle.findings, *findings]
+    pins, unreadable = read_pins(bundle, limits)
+    findings = [*bundle.findings, *unreadable]
     digest = suite_digest(bundle, pins) if pins is not None and not findings else None
     if digest is None and not findings:
         message = "the lock does not pin the fixture and the report of every entry"
@@ -90,11 +90,12 @@ def pinned_besides_entries(bundle: Bundle, findings: list[Finding]) -> tuple[str
     return tuple(paths)
 
 
-def _read_pins(bundle: Bundle, limits: Limits) -> tuple[dict[str, str] | None, list[Finding]]:
+def read_pins(bundle: Bundle, limits: Limits) -> tuple[dict[str, str] | None, tuple[Finding, ...]]:
+    """Return the pins of the lock, or None and the finding that says why it cannot be read."""
     try:
-        return lock.parse_lock(files.read_in_bundle(bundle.root, lock.LOCK_NAME, limits)), []
+        return lock.parse_lock(files.read_in_bundle(bundle.root, lock.LOCK_NAME, limits)), ()
     except FileDefect as defect:
-        return None, [finding(lock.LOCK_NAME, defect)]
+        return None, (finding(lock.LOCK_NAME, defect),)
 
 
 def _check_entry(sources: Sources, entry: Entry, pins: dict[str, str] | None) -> EntryOutcome:

@@ -18,7 +18,7 @@ from kvaudit.evidence.text import Limits
 from kvaudit.loops import loop_by_command
 from kvaudit.model import Document, Evidence, Finding, InvalidCase, Loop, Snapshot, Verdict, pointer
 from kvaudit.render import report as render_report
-from kvaudit.suite.sources import Sources, collected
+from kvaudit.suite.sources import Sources, input_of, placed_findings
 
 INVALID_REPORT_SCHEMA = "kvaudit.report.invalid/1"
 
@@ -57,22 +57,20 @@ def examine(sources: Sources, entry: Entry, *, redeclare: bool = False) -> Exami
         message = f"the entry {entry.id} names the oracle {entry.oracle!r}, which this kvaudit does not have"
         examined.findings.append(Finding(bundles.MANIFEST_NAME, "", message, bundles.UNKNOWN_ORACLE))
         return examined
-    if entry.fixture not in examined.inputs:
+    if any(path not in examined.inputs for path in (entry.fixture, *entry.document_paths())):
         return examined
     data = examined.inputs[entry.fixture]
     try:
         fixture = read_fixture(loop, data, sources.limits)
         own_members = tuple(fixture)
-        if loop.collected_schema is not None:
-            fixture = {**fixture, **collected(sources, entry)}
-            schema.check(loop.collected_schema, fixture)
+        fixture = input_of(loop, sources, entry, fixture)
         if redeclare:
             fixture = redeclared(loop, fixture)
             own = {name: fixture[name] for name in own_members}
             examined.inputs[entry.fixture] = canonical.exact_json_text(own).encode()
         evidence = observe(loop, fixture)
     except Defect as defect:
-        examined.findings.extend(schema.findings(entry.fixture, defect, data))
+        examined.findings.extend(placed_findings(sources, entry, defect, examined.inputs))
         return examined
     if not _judge_suites(examined, loop, fixture, sources.limits):
         return examined  # what the report must say of a suite that cannot be read is not known
@@ -119,6 +117,7 @@ def report_document(loop: Loop, entry: Entry, examined: Examined, evidence: Evid
             "schema": loop.fixture_schema,
             "sha256": canonical.sha256(examined.inputs[entry.fixture]),
         },
+        **_document_hashes(entry, examined),
         "coordinates": entry.coordinates,
         **evidence_members(loop, evidence),
         "invalid_suites": {
@@ -130,6 +129,11 @@ def report_document(loop: Loop, entry: Entry, examined: Examined, evidence: Evid
             for closure in examined.closures
         },
     }
+
+
+def _document_hashes(entry: Entry, examined: Examined) -> Document:
+    hashes = {path: canonical.sha256(examined.inputs[path]) for path in entry.document_paths()}
+    return {"documents": hashes} if hashes else {}
 
 
 def evidence_members(loop: Loop, evidence: Evidence) -> Document:

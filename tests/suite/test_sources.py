@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kvaudit.errors import FileDefect
-from kvaudit.evidence.bundle import Link, load_bundle
+from kvaudit.errors import ContractViolation, FileDefect
+from kvaudit.evidence.bundle import Documents, Link, load_bundle
 from kvaudit.evidence.canonical import sha256
+from kvaudit.evidence.files import MISSING
 from kvaudit.evidence.lock import parse_lock
 from kvaudit.evidence.text import DEFAULT_LIMITS
-from kvaudit.suite.sources import Sources, collected
+from kvaudit.suite.sources import Sources, collected, placed_findings
 
 ROOT = Path(__file__).parents[2]
 NEEDS = ("loop02_visibility", "loop03_cost")
@@ -61,3 +62,61 @@ def test_a_missing_report_and_a_missing_pin(bundle_folder):
     (bundle_folder / "reports" / "loop02_visibility.json").unlink()
     with pytest.raises(FileDefect):
         collected(Sources(bundle, DEFAULT_LIMITS, {}), entry)
+
+
+def test_documents_and_what_the_suites_closed(tmp_path):
+    (tmp_path / "rows.yaml").write_text("rows: [1, 2]\n")
+    (tmp_path / "page.md").write_text("# Rows\n")
+    bundle, entry = bundle_with_facts()
+    documents = (Documents("registry", ("rows.yaml",), False), Documents("pages", ("page.md",), True))
+    produced = {path: (tmp_path / path).read_bytes() for path in ("rows.yaml", "page.md")}
+    entry = dataclasses.replace(entry, documents=documents)
+    document = collected(Sources(bundle, DEFAULT_LIMITS, None, produced), entry)
+    assert document["documents"]["registry"] == {
+        "path": "rows.yaml",
+        "sha256": sha256(b"rows: [1, 2]\n"),
+        "content": {"rows": [1, 2]},
+    }
+    assert [page["content"] for page in document["documents"]["pages"]] == ["# Rows\n"]
+    suites = document["suites"]["loop02_visibility"]
+    shipped = json.loads((ROOT / "fixtures/loop02_visibility/invalid.json").read_bytes())
+    assert suites["fixtures/loop02_visibility/invalid.json"]["cases"] == {
+        name: case["expects"]["code"] for name, case in shipped["cases"].items()
+    }
+
+
+def test_results_are_collected_only_for_a_loop_that_reads_them():
+    bundle, entry = bundle_with_facts()
+    sources = Sources(bundle, DEFAULT_LIMITS, None)
+    assert "results" not in collected(sources, entry)["reports"]["loop03_cost"]["document"]
+    assert "results" in collected(sources, entry, results=True)["reports"]["loop03_cost"]["document"]
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("/documents/registry/content/rows/1", ("rows.yaml", "/rows/1", 3)),
+        ("/documents/pages/0/content", ("page.md", "", None)),
+        ("/reports/loop02_visibility/document/entry", ("reports/loop02_visibility.json", "/entry", 3)),
+        ("/policy", ("fixtures/loop02_visibility/fixture.json", "/policy", None)),
+    ],
+)
+def test_a_defect_is_placed_in_the_file_that_it_stands_in(place, expected):
+    bundle, entry = bundle_with_facts()
+    documents = (Documents("registry", ("rows.yaml",), False), Documents("pages", ("page.md",), True))
+    entry = dataclasses.replace(entry, documents=documents)
+    inputs = {"rows.yaml": b"rows:\n  - 1\n  - 2\n", "page.md": b"# Rows\n"}
+    defect = ContractViolation(MISSING, place, "expected, found")
+    (found,) = placed_findings(Sources(bundle, DEFAULT_LIMITS, None), entry, defect, inputs)
+    assert (found.path, found.pointer, found.line) == expected
+
+
+def test_a_document_that_does_not_parse_is_named():
+    bundle, entry = bundle_with_facts()
+    entry = dataclasses.replace(entry, documents=(Documents("registry", ("rows.yaml",), False),))
+    sources = Sources(bundle, DEFAULT_LIMITS, None, {"rows.yaml": b"rows: ["})
+    with pytest.raises(FileDefect) as raised:
+        collected(sources, entry)
+    assert raised.value.path == "rows.yaml"
+    (found,) = placed_findings(sources, entry, raised.value, {})
+    assert (found.path, found.code) == ("rows.yaml", "yaml.syntax")
