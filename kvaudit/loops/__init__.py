@@ -9,6 +9,7 @@ from kvaudit.loops import (
     loop07_allocation,
     loop08_representation,
     loop09_transaction,
+    loop10_reconciliation,
 )
 from kvaudit.model import Loop
 
@@ -21,9 +22,16 @@ LOOPS: tuple[Loop, ...] = (
     loop07_allocation.LOOP,
     loop08_representation.LOOP,
     loop09_transaction.LOOP,
+    loop10_reconciliation.LOOP,
 )
 
 
 def loop_by_command(command: str) -> Loop | None:
     """Return the loop whose command and oracle have this name, or None."""
     return next((loop for loop in LOOPS if loop.command == command), None)
+
+
+def is_over_reports(command: str) -> bool:
+    """Return whether the oracle of this name consumes reports and documents of a bundle besides its fixture."""
+    loop = loop_by_command(command)
+    return loop is not None and loop.collected_schema is not None

@@ -689,6 +689,7 @@ def _results(fixture: Document, geometry: Geometry, rows: int) -> Document:
     return {
         "records": list(RECORDS),
         "identity": {
+            "schema_version": manifest["schema_version"],
             "hashed_fields": list(IDENTITY_FIELDS),
             "policy_manifest_sha256": manifest_sha256(manifest),
             "logical_cache_abi_sha256": manifest["logical_cache_abi_sha256"],

@@ -1978,6 +1978,7 @@ LOOP = Loop(
             "composition gates",
         ),
         not_executed=(
+            "model",
             "training or any checkpoint",
             "any paper's kernel",
             "quantisation",

@@ -130,9 +130,24 @@ def read_report(path: str, document: Document) -> Subject | None:
     if not os.path.isfile(schema.shipped_root() / schema.schema_path(name)):
         return None  # a report of another version of kvaudit
     schema.check(name, document)
+    rows = {row: (item["value"], item["unit"]) for row, item in document["ledgers"].items()}
+    return report_subject(document["entry"], path, document["coordinates"], rows)
+
+
+def report_subject(
+    entry_id: str,
+    path: str,
+    coordinates: Mapping[str, Any],
+    rows: Mapping[str, tuple[Any, str]],
+    links: tuple[Link, ...] = (),
+) -> Subject:
+    """Return a report, whose rows are (value, unit) by name, in the coordinate system of reports.
+
+    Raises `FileDefect` where a coordinate has a value that its key does not take.
+    """
     system = systems.system("report/1")
-    metrics = {row: _ledger_metric(system, item["value"], item["unit"]) for row, item in document["ledgers"].items()}
-    return Subject(document["entry"], path, system, _coordinates(system, document["coordinates"]), metrics)
+    metrics = {name: _ledger_metric(system, value, unit) for name, (value, unit) in rows.items()}
+    return Subject(entry_id, path, system, _coordinates(system, coordinates), metrics, links)
 
 
 def read_coordinates(path: str, document: Document) -> Subject | None:

@@ -9,7 +9,7 @@ from kvaudit.evidence import bundle, canonical, files, invalid, lock, schema, st
 from kvaudit.loops import LOOPS
 from kvaudit.model import Diagnostic, InvalidCase
 from kvaudit.reconcile import subjects
-from kvaudit.suite import comparison
+from kvaudit.suite import comparison, entry
 
 FILE_LAYER = (
     *text.DIAGNOSTICS,
@@ -22,6 +22,7 @@ FILE_LAYER = (
     *bundle.DIAGNOSTICS,
     *invalid.DIAGNOSTICS,
     *comparison.DIAGNOSTICS,
+    *entry.DIAGNOSTICS,
     *subjects.DIAGNOSTICS,
 )
 
@@ -54,10 +55,10 @@ def example(code: str, root: Path) -> Example | None:
     """Return the first invalid case of the bundle at `root` that raises `code`, or None if no suite has one."""
     oracle = code.partition(".")[0]  # the prefix of a loop's own codes
     entries = bundle.load_bundle(root).entries
-    own = tuple(entry for entry in entries if entry.oracle == oracle)
-    for entry in own or entries:
-        for suite in entry.invalid_suites:
+    own = tuple(each for each in entries if each.oracle == oracle)
+    for each in own or entries:
+        for suite in each.invalid_suites:
             for case in invalid.parse_suite(files.read_in_bundle(root, suite.suite)):
                 if case.code == code:
-                    return Example(entry.fixture, suite.suite, case)
+                    return Example(each.fixture, suite.suite, case)
     return None

@@ -32,11 +32,12 @@ def check(
     entries = bundles.selected(bundle, names)
     pins, unreadable = read_pins(bundle, limits)
     bundle_findings = [*bundle.findings, *unreadable]
-    sources = Sources(bundle, limits, pins or {})
-    outcomes = []
+    sources = Sources(bundle, limits, pins)  # without a lock, which is a finding already, bytes pin themselves
+    outcomes: list[EntryOutcome] = []
     for entry in entries:
         progress(entry.id)
-        outcomes.append(_check_entry(sources, entry, pins))
+        broken = frozenset(outcome.id for outcome in outcomes if outcome.findings)
+        outcomes.append(_check_entry(sources, entry, pins, broken))
     shared = pinned_besides_entries(bundle, bundle_findings)
     if pins is not None:
         for path in shared:
@@ -98,8 +99,8 @@ def read_pins(bundle: Bundle, limits: Limits) -> tuple[dict[str, str] | None, tu
         return None, (finding(lock.LOCK_NAME, defect),)
 
 
-def _check_entry(sources: Sources, entry: Entry, pins: dict[str, str] | None) -> EntryOutcome:
-    examined = examine(sources, entry)
+def _check_entry(sources: Sources, entry: Entry, pins: dict[str, str] | None, broken: frozenset[str]) -> EntryOutcome:
+    examined = examine(sources, entry, broken=broken)
     findings = examined.findings
     hashes: dict[str, str] = {}
     for path, data in examined.inputs.items():

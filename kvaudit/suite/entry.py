@@ -16,11 +16,21 @@ from kvaudit.evidence.declared import declared, observe
 from kvaudit.evidence.summary import summarised
 from kvaudit.evidence.text import Limits
 from kvaudit.loops import loop_by_command
-from kvaudit.model import Document, Evidence, Finding, InvalidCase, Loop, Snapshot, Verdict, pointer
+from kvaudit.model import Diagnostic, Document, Evidence, Finding, InvalidCase, Loop, Snapshot, Verdict, pointer
 from kvaudit.render import report as render_report
 from kvaudit.suite.sources import Sources, input_of, placed_findings
 
 INVALID_REPORT_SCHEMA = "kvaudit.report.invalid/1"
+
+
+NOT_JUDGED = Diagnostic(
+    code="report.not-judged",
+    contract="An oracle over reports is judged when the reports that it consumes have no findings.",
+    why="What it would say of a broken report is a consequence; until the cause is mended its evidence is open.",
+    fix="Mend the findings of the entries named, then check again.",
+    example="a reconciliation of a report whose fixture does not parse",
+)
+DIAGNOSTICS = (NOT_JUDGED,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +54,14 @@ class Examined:
     findings: list[Finding] = field(default_factory=list)
 
 
-def examine(sources: Sources, entry: Entry, *, redeclare: bool = False) -> Examined:
-    """Run every stage of one entry. With `redeclare`, the fixture's declared object is recomputed first."""
+def examine(
+    sources: Sources, entry: Entry, *, broken: frozenset[str] = frozenset(), redeclare: bool = False
+) -> Examined:
+    """Run every stage of one entry. With `redeclare`, the fixture's declared object is recomputed first.
+
+    `broken` are the ids of entries that have findings of their own in this run: what consumes their reports is not
+    judged, because its finding would name a consequence and hide the cause.
+    """
     examined = Examined(entry)
     for path in entry.inputs():
         try:
@@ -63,6 +79,11 @@ def examine(sources: Sources, entry: Entry, *, redeclare: bool = False) -> Exami
     try:
         fixture = read_fixture(loop, data, sources.limits)
         own_members = tuple(fixture)
+        if loop.collected_schema is not None and broken.intersection(entry.needs):
+            unusable = ", ".join(need for need in entry.needs if need in broken)
+            message = f"not judged, because it consumes reports of entries that have findings: {unusable}"
+            examined.findings.append(Finding(entry.fixture, "", message, NOT_JUDGED))
+            return examined
         fixture = input_of(loop, sources, entry, fixture)
         if redeclare:
             fixture = redeclared(loop, fixture)

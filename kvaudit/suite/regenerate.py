@@ -52,9 +52,12 @@ def regenerate(
     sources = Sources(bundle, limits, pins=None)
     contents = sources.produced
     written: dict[str, str] = {}
+    broken: set[str] = set()
     for entry in entries:
         progress(entry.id)
-        examined = examine(sources, entry, redeclare=redeclare and entry in chosen)
+        examined = examine(sources, entry, broken=frozenset(broken), redeclare=redeclare and entry in chosen)
+        if examined.findings:
+            broken.add(entry.id)
         findings.extend(examined.findings)
         contents.update(examined.inputs)
         contents.update(examined.outputs)

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from kvaudit.cli.main import cli
-from kvaudit.loops import LOOPS
+from kvaudit.evidence.bundle import load_bundle
+from kvaudit.loops import LOOPS, is_over_reports
 
 ROOT = Path(__file__).parents[2]
 FIXTURE = "fixtures/loop02_visibility/fixture.json"
@@ -85,7 +86,8 @@ def test_github_annotations_are_one_line_each(broken):
 def test_junit(broken):
     root = ElementTree.fromstring(run("check", "--root", broken, "--format", "junit", code=1))
     failed = [case.get("name") for case in root.iter("testcase") if case.find("failure") is not None]
-    assert failed == ["loop02_visibility"]
+    assert failed[0] == "loop02_visibility"
+    assert all(is_over_reports(entry.oracle) for entry in load_bundle(broken).entries if entry.id in failed[1:])
     assert root.get("tests") == str(len(LOOPS) + 1)
 
 

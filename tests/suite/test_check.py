@@ -11,7 +11,7 @@ from kvaudit.errors import UsageError
 from kvaudit.evidence.bundle import load_bundle
 from kvaudit.evidence.canonical import sha256
 from kvaudit.evidence.text import Limits
-from kvaudit.loops import LOOPS
+from kvaudit.loops import LOOPS, is_over_reports
 from kvaudit.model import Snapshot
 from kvaudit.suite.check import check, locked_digest
 from kvaudit.suite.regenerate import regenerate
@@ -27,7 +27,8 @@ def run(folder, *names, **options):
 
 
 def codes(result):
-    return sorted({finding.code for finding in result.findings})
+    """The codes of the findings, without the entries that were not judged because of them."""
+    return sorted({finding.code for finding in result.findings} - {"report.not-judged"})
 
 
 def edit(path, old, new):
@@ -92,6 +93,18 @@ def test_an_edited_report_is_stale_even_if_the_lock_agrees(bundle_folder):
     assert '+      "value": 512' in result.findings[0].message
 
 
+def test_what_consumes_a_broken_report_is_not_judged_and_says_so(bundle_folder):
+    edit(bundle_folder / FIXTURE, '"request_id": "request-a"', '"request_id": "request-z"')
+    result = run(bundle_folder)
+    found = {finding.path: finding for finding in result.findings if finding.code == "report.not-judged"}
+    consumers = [entry.fixture for entry in load_bundle(bundle_folder).entries if is_over_reports(entry.oracle)]
+    assert list(found) == consumers != []
+    assert found[consumers[0]].message.endswith("entries that have findings: loop02_visibility")
+    # Alone it is judged by what is on disk and in the lock.
+    alone = run(bundle_folder, "loop10_reconciliation")
+    assert codes(alone) == ["reconcile.fixture-hash"]
+
+
 def test_one_broken_loop_does_not_hide_another(bundle_folder):
     entries = load_bundle(bundle_folder).entries
     for entry in entries:
@@ -109,7 +122,8 @@ def test_a_missing_file(bundle_folder, path):
     result = run(bundle_folder)
     expected = "lock.stale-pin" if path.startswith("schemas/") else "path.missing"
     assert expected in codes(result)
-    assert {finding.path for finding in result.findings} <= {path, "kvaudit.lock"}
+    found = {finding.path for finding in result.findings if finding.code != "report.not-judged"}
+    assert found <= {path, "kvaudit.lock"}
 
 
 def test_links_pipes_and_escapes_in_a_bundle(bundle_folder, tmp_path_factory):
