@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from kvaudit.evidence import invalid, strict_json
+from kvaudit.evidence.bundle import load_bundle
 from kvaudit.evidence.canonical import canonical_sha256
+from kvaudit.evidence.text import DEFAULT_LIMITS
 from kvaudit.loops import LOOPS
+from kvaudit.suite.sources import Sources, input_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,7 +59,10 @@ def test_check_over_check_jsonschema(against):
 def test_invalid_cases(benchmark, loop):
     """Cases a second is the number of cases over this time."""
     folder = ROOT / "fixtures" / loop.id
-    fixture = strict_json.parse_json((folder / "fixture.json").read_bytes())
+    bundle = load_bundle(ROOT)
+    entry = next(each for each in bundle.entries if each.oracle == loop.command)
+    given = strict_json.parse_json((folder / "fixture.json").read_bytes())
+    fixture = input_of(loop, Sources(bundle, DEFAULT_LIMITS, None), entry, given)
     cases = invalid.parse_suite((folder / "invalid.json").read_bytes())
     benchmark.extra_info["cases"] = len(cases)
 
