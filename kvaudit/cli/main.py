@@ -20,6 +20,7 @@ _COMMANDS = {
     "init": ("kvaudit.cli.init", "Evidence"),
     "explain": ("kvaudit.cli.explain", "Explanations"),
     "matrix": ("kvaudit.cli.matrix", "Explanations"),
+    "frontier": ("kvaudit.cli.frontier", "Explanations"),
     "rule": ("kvaudit.cli.rule", "Explanations"),
 }
 _LOOPS_SECTION = "Oracles, one a loop"

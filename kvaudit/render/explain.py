@@ -84,31 +84,33 @@ def markdown(explanation: Explanation) -> str:
 
 def json(explanation: Explanation) -> str:
     """Return the explanation as a JSON document."""
+    return exact_json_text(document(explanation))
+
+
+def document(explanation: Explanation) -> dict[str, Any]:
+    """Return the explanation as JSON values, to be written exactly."""
     relation, smallest = explanation.relation, explanation.smallest
-    return exact_json_text(
-        {
-            "schema": SCHEMA,
-            **{side.lower(): _subject_document(subject) for side, subject in _sides(relation)},
-            "relation": relation.kind,
-            "comparable_metrics": list(relation.comparable_metrics),
-            "links": [
-                {"from": link.source, "to": link.target, "kind": link.kind, "basis": link.basis}
-                for link in relation.links
+    return {
+        "schema": SCHEMA,
+        **{side.lower(): _subject_document(subject) for side, subject in _sides(relation)},
+        "relation": relation.kind,
+        "comparable_metrics": list(relation.comparable_metrics),
+        "links": [
+            {"from": link.source, "to": link.target, "kind": link.kind, "basis": link.basis} for link in relation.links
+        ],
+        "metrics": {each.metric: _metric_document(relation, each) for each in relation.metrics},
+        "coordinates": [_row_document(row) for row in explanation.rows],
+        "smallest_change": None
+        if smallest is None
+        else {
+            "metrics": list(smallest.metrics),
+            "changes": [
+                {"action": each.action, "name": each.name, "sides": list(each.sides), "remedy": each.remedy}
+                for each in smallest.changes
             ],
-            "metrics": {each.metric: _metric_document(relation, each) for each in relation.metrics},
-            "coordinates": [_row_document(row) for row in explanation.rows],
-            "smallest_change": None
-            if smallest is None
-            else {
-                "metrics": list(smallest.metrics),
-                "changes": [
-                    {"action": each.action, "name": each.name, "sides": list(each.sides), "remedy": each.remedy}
-                    for each in smallest.changes
-                ],
-            },
-            "findings": [],
-        }
-    )
+        },
+        "findings": [],
+    }
 
 
 def findings_json(findings: Iterable[Finding]) -> str:

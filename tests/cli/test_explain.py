@@ -202,10 +202,13 @@ def test_everything_fits_80_columns(tmp_path, monkeypatch):
 def test_matrix(two_loops):
     """The specification's count (0x0FE): of the 28 pairs of loops 2 to 9 two have lineage, the others nothing."""
     text = run("matrix", "--root", ROOT)
-    assert "1  loop02_visibility         L  -  -  -  -  -  L" in text
-    assert "2  loop03_cost            L     -  -  -  -  -  -" in text
-    assert "28 pairs: 0 comparable, 2 shared lineage, 26 incompatible" in text
+    assert "1  loop02_visibility         L  -  -  -  -  -  L  -" in text
+    assert "2  loop03_cost            L     -  -  -  -  -  -  -" in text
+    assert "36 pairs: 0 comparable, 2 shared lineage, 34 incompatible" in text  # with loop 13
     assert "| 1 | loop02_visibility |  | L | - |" in run("matrix", "--root", ROOT, "--format", "markdown")
+    pairs = json.loads(run("matrix", "--root", ROOT, "--format", "json"))["pairs"]
+    specified = [pair["relation"] for pair in pairs if max(pair["a"], pair["b"]) < "loop10"]
+    assert [specified.count(each) for each in ("comparable", "shared_lineage", "incompatible")] == [0, 2, 26]
     document = json.loads(run("matrix", "--root", two_loops, "--format", "json"))
     assert document["documents"] == ["loop02_visibility", "loop09_runtime"]
     [pair] = document["pairs"]
@@ -217,7 +220,7 @@ def test_matrix(two_loops):
 def test_matrix_shows_what_it_can_read(bundle_folder):
     (bundle_folder / "reports" / "loop03_cost.json").unlink()
     text = run("matrix", "--root", bundle_folder, code=1)
-    assert "21 pairs: 0 comparable, 1 shared lineage, 20 incompatible" in text
+    assert "28 pairs: 0 comparable, 1 shared lineage, 27 incompatible" in text
     assert "path.missing" in text
     document = json.loads(run("matrix", "--root", bundle_folder, "--format", "json", code=1))
     assert [finding["code"] for finding in document["findings"]] == ["path.missing"]
