@@ -41,12 +41,14 @@ def command(
 ) -> None:
     """Say whether two results may be compared, and if not, why not.
 
-    A and B are each an id or alias of a report in the bundle, or the path of a JSON document that carries coordinates.
-    Printed are the relation, the coordinates side by side, why each difference matters, and the smallest set of
-    changes that would put the two into one cohort. Values appear only where they may be compared.
+    A and B are each the id or alias of a report, the id of a policy contract or of a result that a paper reports, or
+    the path of a JSON document that carries coordinates. Printed are the relation, the coordinates side by side, why
+    each difference matters, and the smallest set of changes that would put the two into one cohort. Values appear only
+    where they may be compared.
 
     \b
     kvaudit explain loop2_visibility loop3_cost
+    kvaudit explain snapkv pyramidkv
     kvaudit explain mine.json theirs.json --declare B:budget.unit=rows
     """
     limits = options.to_limits(max_bytes, max_depth)

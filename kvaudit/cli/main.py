@@ -21,6 +21,8 @@ _COMMANDS = {
     "explain": ("kvaudit.cli.explain", "Explanations"),
     "matrix": ("kvaudit.cli.matrix", "Explanations"),
     "frontier": ("kvaudit.cli.frontier", "Explanations"),
+    "contracts": ("kvaudit.cli.contracts", "Explanations"),
+    "protocol": ("kvaudit.cli.protocol", "Explanations"),
     "rule": ("kvaudit.cli.rule", "Explanations"),
 }
 _LOOPS_SECTION = "Oracles, one a loop"

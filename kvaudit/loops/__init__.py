@@ -10,6 +10,7 @@ from kvaudit.loops import (
     loop08_representation,
     loop09_transaction,
     loop10_reconciliation,
+    loop11_papers,
     loop13_spherical,
 )
 from kvaudit.model import Loop
@@ -24,6 +25,7 @@ LOOPS: tuple[Loop, ...] = (
     loop08_representation.LOOP,
     loop09_transaction.LOOP,
     loop10_reconciliation.LOOP,
+    loop11_papers.LOOP,
     loop13_spherical.LOOP,
 )
 

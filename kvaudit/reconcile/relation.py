@@ -15,7 +15,7 @@ Rules of this module:
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,21 @@ EQUAL = "equal"
 DIFFERENT = "different"
 UNDECLARED = "undeclared"
 NOT_APPLICABLE = "not_applicable"
+
+
+# The setup of a result (specification 0x10B), each with the groups of keys in result/1 that state it. Source, location
+# and value identify a record. The name of the policy is set aside here as well: it differs wherever two policies are
+# set against each other, so that with it "nothing is comparable" would be trivial.
+RESULT_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "checkpoint": ("checkpoint",),
+    "hardware_and_runtime": ("hardware", "runtime"),
+    "workload": ("workload",),
+    "budget": ("cache", "budget", "phase", "observed"),
+    "baseline": ("baseline",),
+    "metric": ("metric", "unit", "kind"),
+    "quality_condition": ("quality",),
+    "evidence_class": ("evidence", "claim"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +157,25 @@ def metric_relation(a: Subject, b: Subject, name: str) -> MetricRelation:
         else:
             differing.append(key)
     return MetricRelation(name, sides, tuple(differing), tuple(undeclared), tuple(waived))
+
+
+def groups_apart(relation: Relation) -> tuple[str, ...]:
+    """Return the groups of two results' setup in which a key is declared on both sides and differs.
+
+    Where the two have no metric in common, the metric is one of them. Empty for documents of two systems.
+    """
+    if not relation.same_system:
+        return ()
+    a, b = relation.a, relation.b
+    differing = {
+        key
+        for key in required_keys(a, a.coordinates, b.coordinates)
+        if state_of(a.coordinates, b.coordinates, key) == DIFFERENT
+    }
+    shared = [each for each in relation.metrics if each.shared]
+    differing |= {key for each in shared for key in each.differing}
+    heads = {key.partition(".")[0] for key in differing} | (set() if shared else {"metric"})
+    return tuple(group for group, members in RESULT_GROUPS.items() if heads.intersection(members))
 
 
 def required_keys(a: Subject, *stated: Coordinates) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 A *subject* is a report, a policy contract, a result or a measurement record, with nothing left of its format. A reader
 is a plain function `(path, document) -> Subject | None`; it returns None for a document of another kind and raises
 `FileDefect` for a bad one of its own. Another format is one more function in `READERS`; ids that live in something
-other than a report (registries of contracts and results) are one more function in `CATALOGUES`.
+other than a report, as those of registries do, are one more function in `CATALOGUES`.
 
 Decided here:
 - A report is read as it is written, with its own coordinates. A ledger row is a metric with the name of the row; its
@@ -13,6 +13,10 @@ Decided here:
   document has several metrics. What it states of its own the document must leave open.
 - Units of time compare in seconds, converted exactly. No other unit is converted.
 - Links between entries are declared in kvaudit.yaml and hold for those entries' reports, not for copies elsewhere.
+- A registry is a document called `contracts` or `results` that an entry of the bundle names. Each of its records is a
+  subject with the id that it has there. In a registry null is undeclared: a person writes what no source states.
+- A contract has one metric, the attribution of results, which has no value: two contracts are comparable if a result
+  under one may be credited to the other.
 """
 
 import difflib
@@ -25,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from kvaudit.errors import FileDefect, UsageError
-from kvaudit.evidence import files, schema, strict_json
+from kvaudit.evidence import files, schema, strict_json, strict_yaml
 from kvaudit.evidence.bundle import Bundle, Entry
 from kvaudit.evidence.text import DEFAULT_LIMITS, Limits
 from kvaudit.model import Diagnostic, Document, Finding, pointer
@@ -35,6 +39,9 @@ from kvaudit.reconcile.coordinates import OTHER, Coordinates, State, System, Val
 DOCUMENT_SCHEMA = "kvaudit.coordinates/1"
 REPORT_SCHEMAS = "kvaudit.report."
 INVALID_REPORT_SCHEMA = "kvaudit.report.invalid/1"
+CONTRACTS_SCHEMA = "kvaudit.registry.contracts/1"
+RESULTS_SCHEMA = "kvaudit.registry.results/1"
+ATTRIBUTION = "policy_attribution"
 
 SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6), "ns": Fraction(1, 10**9)}
 
@@ -95,7 +102,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Something that can be compared. `declared` are the coordinates that a reader of the answer supplied."""
+    """Something that can be compared. `declared` are the coordinates that a reader of the answer supplied.
+
+    `rests_on` says how far its sources were read, for what was read and not measured. `details` are sentences beside
+    coordinates; they explain and are not compared.
+    """
 
     id: str
     path: str
@@ -104,6 +115,8 @@ class Subject:
     metrics: Mapping[str, Metric]
     links: tuple[Link, ...] = ()
     declared: Coordinates = field(default_factory=dict)
+    rests_on: tuple[str, ...] = ()
+    details: Mapping[str, str] = field(default_factory=dict)
 
     def effective(self, metric: Metric) -> dict[str, Value]:
         """Return every coordinate of a metric: those of the document and its own."""
@@ -118,8 +131,26 @@ class Loaded:
     findings: tuple[Finding, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """A registry of a bundle as it was read: None, with the findings that say why, if it cannot be used."""
+
+    path: str
+    data: bytes
+    document: Document | None
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogued:
+    """Ids, each with how what it stands for is read, and why further ids could not be listed."""
+
+    names: Mapping[str, Callable[[], Loaded]]
+    findings: tuple[Finding, ...] = ()
+
+
 Reader = Callable[[str, Document], Subject | None]
-Catalogue = Callable[[Bundle, str, Limits], Mapping[str, Callable[[], Loaded]]]
+Catalogue = Callable[[Bundle, str, Limits], Catalogued]
 
 
 def read_report(path: str, document: Document) -> Subject | None:
@@ -173,17 +204,102 @@ def read_coordinates(path: str, document: Document) -> Subject | None:
 READERS: tuple[Reader, ...] = (read_report, read_coordinates)
 
 
-def bundle_reports(bundle: Bundle, shown_root: str, limits: Limits) -> Mapping[str, Callable[[], Loaded]]:
-    """Return the ids and aliases of a bundle's entries, each with how its report is read."""
+def contract_subjects(path: str, document: Document) -> dict[str, Subject]:
+    """Return the contracts of a registry that has passed its schema, by id, or raise `FileDefect`."""
+    system = systems.system("contract/1")
+    metrics = {ATTRIBUTION: _metric(None, "claim", ATTRIBUTION, {})}
     return {
-        name: functools.partial(entry_subject, bundle, entry, shown_root, limits)
-        for entry in bundle.entries
-        for name in entry.names()
+        name: Subject(
+            name,
+            path,
+            system,
+            _registered(system, item, "contracts", name),
+            metrics,
+            rests_on=read_levels(item["sources"]),
+            details=item["details"],
+        )
+        for name, item in document["contracts"].items()
     }
 
 
-# Ids of policy contracts and of source-reported results join here.
-CATALOGUES: tuple[Catalogue, ...] = (bundle_reports,)
+def result_subjects(path: str, document: Document) -> dict[str, Subject]:
+    """Return the results of a registry that has passed its schema, by id, or raise `FileDefect`.
+
+    The one metric of a result is called by its kind, so that two results of one kind have it in common.
+    """
+    system = systems.system("result/1")
+    subjects = {}
+    for name, item in document["results"].items():
+        at = pointer("results", name, "metrics")
+        metrics = {
+            kind: _metric(metric["value"], metric["unit"], _kind(system, kind, kind, at + pointer(kind)), {})
+            for kind, metric in item["metrics"].items()
+        }
+        coordinates = _registered(system, item, "results", name)
+        level = (item["source"]["read_level"],)
+        subjects[name] = Subject(name, path, system, coordinates, metrics, rests_on=level)
+    return subjects
+
+
+def read_levels(sources: Iterable[Document]) -> tuple[str, ...]:
+    """Return how far the sources of a record were read, each level once and in their order."""
+    return tuple(dict.fromkeys(source["read_level"] for source in sources))
+
+
+# The documents of an entry that hold ids, by the name that the manifest gives them.
+_REGISTRIES: Mapping[str, tuple[str, Callable[[str, Document], dict[str, Subject]]]] = {
+    "contracts": (CONTRACTS_SCHEMA, contract_subjects),
+    "results": (RESULTS_SCHEMA, result_subjects),
+}
+
+
+def bundle_reports(bundle: Bundle, shown_root: str, limits: Limits) -> Catalogued:
+    """Return the ids and aliases of a bundle's entries, each with how its report is read."""
+    return Catalogued(
+        {
+            name: functools.partial(entry_subject, bundle, entry, shown_root, limits)
+            for entry in bundle.entries
+            for name in entry.names()
+        }
+    )
+
+
+def bundle_registries(bundle: Bundle, shown_root: str, limits: Limits) -> Catalogued:
+    """Return the ids of the contracts and results in a bundle's own registries; a bundle without them has none."""
+    names: dict[str, Callable[[], Loaded]] = {}
+    findings: list[Finding] = []
+    for kind, (expected, subjects) in _REGISTRIES.items():
+        for registry in registries(bundle, kind, expected, shown_root, limits):
+            findings += registry.findings
+            for name in () if registry.document is None else registry.document[kind]:
+                names[name] = functools.partial(_record, registry, kind, subjects, name)
+    return Catalogued(names, tuple(findings))
+
+
+def registries(
+    bundle: Bundle, kind: str, expected: str, shown_root: str = "", limits: Limits = DEFAULT_LIMITS
+) -> tuple[Registry, ...]:
+    """Return the documents of the schema `expected` that entries of a bundle name `kind`, in dependency order.
+
+    A document with another schema is another thing of that name and is left out; one that cannot be read has findings.
+    """
+    named = (path for entry in bundle.entries for each in entry.documents if each.name == kind for path in each.paths)
+    found = []
+    for path in dict.fromkeys(named):
+        shown, data = f"{shown_root}/{path}" if shown_root else path, b""
+        try:
+            data = files.read_in_bundle(bundle.root, path, limits)
+            document = strict_yaml.parse_yaml(data, limits)
+            if not isinstance(document, dict) or document.get("schema") != expected:
+                continue
+            schema.check(expected, document)
+            found.append(Registry(shown, data, document))
+        except FileDefect as defect:
+            found.append(Registry(shown, data, None, yaml_findings(shown, defect, data)))
+    return tuple(found)
+
+
+CATALOGUES: tuple[Catalogue, ...] = (bundle_reports, bundle_registries)
 
 
 def resolve(name: str, bundle: Bundle, shown_root: str = "", limits: Limits = DEFAULT_LIMITS) -> Loaded:
@@ -192,21 +308,32 @@ def resolve(name: str, bundle: Bundle, shown_root: str = "", limits: Limits = DE
     `shown_root` is the path of the bundle as answers show it. Raises `UsageError`, with suggestions, for a name that
     is neither.
     """
-    known = {each: load for catalogue in CATALOGUES for each, load in catalogue(bundle, shown_root, limits).items()}
+    catalogues = [catalogue(bundle, shown_root, limits) for catalogue in CATALOGUES]
+    known = {each: load for catalogue in reversed(catalogues) for each, load in catalogue.names.items()}
     if name in known:
         return known[name]()
     if not os.path.exists(name):
+        broken = tuple(finding for catalogue in catalogues for finding in catalogue.findings)
+        if broken:  # the id may be one of those that could not be listed
+            return Loaded(None, broken)
         near = difflib.get_close_matches(name, sorted(known), n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known ids are {', '.join(sorted(known))}"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known ids are {_ids(bundle, known)}"
         raise UsageError(
-            f"{name!r} is no id or alias of the bundle's reports and no path of a JSON document that carries "
-            f"coordinates; {hint}"
+            f"{name!r} is no id or alias of a report, contract or result of the bundle and no path of a JSON document "
+            f"that carries coordinates; {hint}"
         )
     path = Path(name)
     for entry in bundle.entries:
         if path.resolve() == (bundle.root / entry.report).resolve():
             return entry_subject(bundle, entry, shown_root, limits)
     return _loaded(name, lambda: files.read_regular(path, limits), limits)
+
+
+def _ids(bundle: Bundle, known: Iterable[str]) -> str:
+    """Return the ids of the entries, and how many there are in registries: too many to list."""
+    registered = len(set(known).difference(name for entry in bundle.entries for name in entry.names()))
+    more = f", and {registered} of contracts and results (see `kvaudit contracts`)" if registered else ""
+    return ", ".join(entry.id for entry in bundle.entries) + more
 
 
 def entry_subject(bundle: Bundle, entry: Entry, shown_root: str = "", limits: Limits = DEFAULT_LIMITS) -> Loaded:
@@ -244,6 +371,33 @@ def _loaded(path: str, read: Callable[[], bytes], limits: Limits) -> Loaded:
         return Loaded(read_subject(path, data, limits))
     except FileDefect as defect:
         return Loaded(None, schema.findings(path, defect, data))
+
+
+def _record(
+    registry: Registry, kind: str, subjects: Callable[[str, Document], dict[str, Subject]], name: str
+) -> Loaded:
+    """Return one record of a registry; a defect of another record is none of it."""
+    assert registry.document is not None
+    try:
+        return Loaded(subjects(registry.path, {kind: {name: registry.document[kind][name]}})[name])
+    except FileDefect as defect:
+        return Loaded(None, yaml_findings(registry.path, defect, registry.data))
+
+
+def yaml_findings(path: str, defect: FileDefect, data: bytes) -> tuple[Finding, ...]:
+    """Return the findings that a defect of a YAML file amounts to; a place within it is looked up in its bytes."""
+    findings = []
+    for place in schema.places(defect):
+        line = defect.line or (strict_yaml.line_of(data.decode(), place.pointer) if place.pointer else None)
+        findings.append(Finding(path, place.pointer, place.message, defect.diagnostic, line))
+    return tuple(findings)
+
+
+def _registered(system: System, item: Document, kind: str, name: str) -> dict[str, Value]:
+    """Return the coordinates of a record of a registry, where null is undeclared."""
+    stated = {key: value for key, value in item["coordinates"].items() if value is not None}
+    coordinates = _coordinates(system, stated, pointer(kind, name))
+    return {key: coordinates.get(key, State.UNDECLARED) for key in item["coordinates"]}
 
 
 def _stated(coordinates: Coordinates) -> dict[str, Value]:

@@ -25,6 +25,7 @@ from kvaudit.render.tables import Display, printable
 
 SCHEMA = "kvaudit.explanation/1"
 BY_READER = "declared by the reader"
+CONTRACT = "contract/1"
 
 _LISTED_KEYS = 8
 _RELATIONS = {
@@ -37,20 +38,25 @@ _RELATIONS = {
 def text(explanation: Explanation, display: Display) -> str:
     """Return the explanation for a terminal or a pipe."""
     relation, rows = explanation.relation, explanation.rows
+    silent = _silent(rows)
+    shown = [row for row in rows if row not in silent]
 
     def items(sentences: Iterable[str]) -> Iterable[str]:
         return (_line("", each, display, 2, 4) for each in sentences)
 
     def explained(state: str) -> Iterable[str]:
-        return (line for row in rows if row.why and row.state == state for line in _explained(row, display))
+        return (line for row in shown if row.why and row.state == state for line in _explained(row, relation, display))
 
     absent = ", ".join(_name(row) for row in rows if row.state == NOT_APPLICABLE)
     sections = {
         "Metrics": items(_metrics(relation)),
         "Different": explained(DIFFERENT),
         "Undeclared": explained(UNDECLARED),
+        f"Undeclared on both sides, {len(silent)} coordinates (--format json says why each matters)": [
+            _line("", ", ".join(map(_name, silent)), display, 2) for _ in silent[:1]
+        ],
         "Not equal, and ignored": items(f"{_name(row)} {each}" for row in rows for each in _waivers(row)),
-        "Equal": _equal([row for row in rows if row.state == EQUAL], display),
+        "Equal": _equal([row for row in rows if row.state == EQUAL], relation, display),
         "Not applicable to both": [_line("", absent, display, 2)] if absent else [],
         "Declared by the reader": items(_supplied(relation)),
         "What would put both into one cohort": items(_remedy(explanation)),
@@ -123,7 +129,8 @@ def _sides(relation: Relation) -> tuple[tuple[str, Subject], tuple[str, Subject]
 
 
 def _source(subject: Subject) -> str:
-    return printable(f"{subject.id} ({subject.system.title}, {subject.path})")
+    basis = f"; rests on {', '.join(subject.rests_on)}" if subject.rests_on else ""
+    return printable(f"{subject.id} ({subject.system.title}, {subject.path}{basis})")
 
 
 def _grounds(relation: Relation) -> Iterable[str]:
@@ -189,13 +196,21 @@ def _number(value: Any) -> str:
     return exact_json_text(int(value) if value == int(value) else value).strip()
 
 
-def _explained(row: Row, display: Display) -> Iterable[str]:
+def _silent(rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the rows that neither side states, where they are too many to explain each on a terminal."""
+    found = [row for row in rows if row.why and row.a is row.b is State.UNDECLARED]
+    return found if len(found) > _LISTED_KEYS else []
+
+
+def _explained(row: Row, relation: Relation, display: Display) -> Iterable[str]:
     yield f"  {_bold(_name(row), display)}"
     if row.a is row.b is State.UNDECLARED:
         yield _line("    A, B", "(undeclared)", display, 9)
     else:
-        for side, value in zip("AB", _values(row), strict=True):
+        for (side, subject), value in zip(_sides(relation), _values(row), strict=True):
             yield _line(f"    {side}", value, display, 9)
+            if row.key in subject.details:
+                yield _line("", printable(subject.details[row.key]), display, 9)
     for lead, sentence in zip_longest(["    why"], _whys(row), fillvalue=""):
         yield _line(lead, sentence, display, 9)
     yield _line("    fix", _fix(row), display, 9)
@@ -224,12 +239,15 @@ def _waivers(row: Row) -> Iterable[str]:
         yield f"(A {one}, B {other}) for {', '.join(metrics)}, because {reason}"
 
 
-def _equal(rows: Sequence[Row], display: Display) -> Iterable[str]:
+def _equal(rows: Sequence[Row], relation: Relation, display: Display) -> Iterable[str]:
     names = [_name(row) for row in rows]
     width = min(max(map(len, names), default=0), 36)
     for name, row in zip(names, rows, strict=True):
         marks = f" ({', '.join(row.by_reader)}: {BY_READER})" if row.by_reader else ""
         yield _line(f"  {name:{width}}", _plain(row.a) + marks, display, width + 4)
+        for side, subject in _sides(relation):
+            if row.key in subject.details:
+                yield _line(f"    {side}", printable(subject.details[row.key]), display, 9)
 
 
 def _supplied(relation: Relation) -> Iterable[str]:
@@ -240,7 +258,7 @@ def _supplied(relation: Relation) -> Iterable[str]:
 
 def _remedy(explanation: Explanation) -> Iterable[str]:
     """Yield what the smallest set of changes consists of, changes of one sort on one line."""
-    smallest = explanation.smallest
+    relation, smallest = explanation.relation, explanation.smallest
     if explanation.relation.comparable_metrics:
         yield f"Nothing has to change for {', '.join(explanation.relation.comparable_metrics)}."
         return
@@ -250,14 +268,20 @@ def _remedy(explanation: Explanation) -> Iterable[str]:
     yield f"The smallest set of changes, for {', '.join(smallest.metrics)}; each is needed and together they suffice:"
     sorts: dict[str, list[str]] = {}
     for change in smallest.changes:
-        sorts.setdefault(_sort(change), []).append(change.name)
+        sorts.setdefault(_sort(change, relation), []).append(change.name)
+    open_on_both = {row.key for row in _silent(explanation.rows)}
     for sort, names in sorts.items():
-        yield f"{sort}: {', '.join(names)}"
+        listed = [name for name in names if name not in open_on_both]
+        if len(listed) < len(names):
+            listed.append(f"the {len(names) - len(listed)} coordinates that neither side states")
+        yield f"{sort}: {', '.join(listed)}"
 
 
-def _sort(change: Change) -> str:
+def _sort(change: Change, relation: Relation) -> str:
     if change.action == REPORT:
         return f"report in {change.sides[0]} as well, with the coordinates of that metric"
+    if change.action == ALIGN and relation.a.system.id == CONTRACT:
+        return "make equal, which makes one contract of the two"
     if change.action == ALIGN:
         return "make equal, by a rerun or a restatement"
     if len(change.sides) == 2:
@@ -340,6 +364,8 @@ def _subject_document(subject: Subject) -> dict[str, Any]:
         "path": subject.path,
         "system": subject.system.id,
         "declared_by_the_reader": {key: to_json(value) for key, value in subject.declared.items()},
+        "rests_on": list(subject.rests_on),
+        "details": dict(subject.details),
     }
 
 

@@ -8,7 +8,7 @@ from kvaudit.errors import UsageError
 from kvaudit.evidence import bundle, canonical, files, invalid, lock, schema, strict_json, strict_yaml, text
 from kvaudit.loops import LOOPS
 from kvaudit.model import Diagnostic, InvalidCase
-from kvaudit.reconcile import subjects
+from kvaudit.reconcile import protocol, subjects
 from kvaudit.suite import comparison, entry
 
 FILE_LAYER = (
@@ -24,6 +24,7 @@ FILE_LAYER = (
     *comparison.DIAGNOSTICS,
     *entry.DIAGNOSTICS,
     *subjects.DIAGNOSTICS,
+    *protocol.DIAGNOSTICS,
 )
 
 

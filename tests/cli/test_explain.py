@@ -138,9 +138,21 @@ def test_undeclared_coordinates_say_what_to_state(tmp_path):
     assert "checkpoint.name differs; 71 coordinates are undeclared" in text
     assert "State it for B if it is known. Otherwise: Pin one version" in text
     assert "state for B (the two join only if it is what A states): checkpoint.revision, " in text
-    assert "state for A and B (the two join only if it is equal): checkpoint.revision, " in run(
-        "explain", b, b, "--root", ROOT
-    )
+
+
+def test_what_neither_side_states_is_named_once_and_explained_in_json(tmp_path):
+    """A paper states a dozen coordinates of seventy; a reason for each of the others would bury the differences."""
+    b = write(tmp_path / "b.json", {"checkpoint.name": "m"})
+    text = run("explain", b, b, "--root", ROOT)
+    assert "Undeclared on both sides, 71 coordinates (--format json says why each matters)" in text
+    assert text.count("checkpoint.revision") == 1
+    assert "state for A and B (the two join only if it is equal): the 71 coordinates that neither side states" in text
+    document = json.loads(run("explain", b, b, "--root", ROOT, "--format", "json"))
+    assert all(row["why"] for row in document["coordinates"] if row["state"] == "undeclared")
+    few = write(tmp_path / "few.json", {key: value for key, value in full().items() if key != "checkpoint.revision"})
+    text = run("explain", few, few, "--root", ROOT)
+    assert "Undeclared on both sides" not in text
+    assert "state for A and B (the two join only if it is equal): checkpoint.revision\n" in text
 
 
 def test_different_kinds_of_statement(tmp_path):

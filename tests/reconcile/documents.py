@@ -1,12 +1,19 @@
 """Documents for tests: a fully declared one of each system, and what the tests do to it."""
 
+import shutil
 from fractions import Fraction
+from pathlib import Path
+
+import yaml
 
 from kvaudit.evidence.canonical import exact_json_text
 from kvaudit.reconcile import coordinates as systems
 from kvaudit.reconcile.subjects import read_subject
 
+ROOT = Path(__file__).parents[2]
 SYSTEMS = ("report/1", "contract/1", "result/1")
+FOLDER = "fixtures/loop11_papers"
+REGISTRIES = ("contracts", "results", "boundaries")
 
 
 def value_for(key, choice=0):
@@ -47,3 +54,16 @@ def write(path, coordinates, metrics=None, system="result/1"):
     metrics = metrics or {"tokens_per_second": {"value": 100, "unit": "tokens/s", "kind": "throughput"}}
     path.write_text(exact_json_text(document(coordinates, metrics, system, path.stem)))
     return path
+
+
+def write_registry_bundle(root, names=REGISTRIES):
+    """Write a bundle of one entry that names copies of the shipped registries, and return its folder."""
+    manifest = yaml.safe_load((ROOT / "kvaudit.yaml").read_text(encoding="utf-8"))
+    entry = {key: value for key, value in manifest["entries"][0].items() if key not in ("documents", "needs", "links")}
+    (root / FOLDER).mkdir(parents=True)
+    for name in names:
+        shutil.copyfile(ROOT / FOLDER / f"{name}.yaml", root / FOLDER / f"{name}.yaml")
+    if names:
+        entry["documents"] = {name: f"{FOLDER}/{name}.yaml" for name in names}
+    (root / "kvaudit.yaml").write_text(yaml.safe_dump({**manifest, "entries": [entry]}, sort_keys=False))
+    return root
