@@ -38,6 +38,7 @@ def oracle(fixture: Document) -> Evidence:
     prior, receipts = judge_prior(fixture)
     classes = judge_classes(fixture, _COMMAND, fixture["documents"]["own_suites"])
     rules = judge_rules(fixture, DIAGNOSTICS, DRIFT)
+    own_cases = len(fixture["documents"]["own_suites"][0]["content"]["cases"])  # the first suite, as of every entry
     results = {
         "counts": {
             "contracts": {role: len(names) for role, names in contracts["counted"].items()},
@@ -53,6 +54,8 @@ def oracle(fixture: Document) -> Evidence:
             "failure_classes": len(classes),
             "validator_rules": len(rules),
             "prior_cases": prior["cases"],
+            "own_cases": own_cases,
+            "cases_in_all": prior["cases"] + own_cases,
         },
         "contracts": contracts,
         "reported_results": reported,
