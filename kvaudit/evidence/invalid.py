@@ -19,6 +19,7 @@ from kvaudit.evidence.text import DEFAULT_LIMITS, Limits
 from kvaudit.model import Diagnostic, Document, InvalidCase, Loop, Verdict, pointer
 
 SUITE_SCHEMA = "kvaudit.invalid/1"
+_REASON_CHARACTERS = 160
 
 ACCEPTED = Diagnostic(
     code="invalid.accepted",
@@ -146,7 +147,9 @@ def judge(loop: Loop, fixture: Document, case: InvalidCase) -> Verdict:
     try:
         patched, touched = _patched(fixture, case.patch)
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, ValueError) as error:
-        return Verdict(case, f"the patch does not apply: {error}", PATCH_FAILED)
+        reason = str(error)  # the library quotes the whole document where a member is missing
+        shown = reason if len(reason) <= _REASON_CHARACTERS else reason[:_REASON_CHARACTERS] + "..."
+        return Verdict(case, f"the patch does not apply: {shown}", PATCH_FAILED)
     if patched == fixture and canonical.exact_json_text(patched) == canonical.exact_json_text(fixture):
         return Verdict(case, "the patched fixture equals the valid one", NO_CHANGE)
     for defect in schema.member_defects(loop.collected_schema or loop.fixture_schema, patched, touched):

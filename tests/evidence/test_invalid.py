@@ -144,6 +144,14 @@ def test_verdict(name):
     assert json.dumps(FIXTURE) == before
 
 
+def test_a_patch_that_fails_does_not_print_the_document():
+    large = {**FIXTURE, "inputs": {**FIXTURE["inputs"], "rows": list(range(1000))}}
+    verdict = invalid.judge(LOOP, large, case(replace("/inputs/gone/deep", 1)))
+    assert verdict.defect is invalid.PATCH_FAILED
+    assert "gone" in verdict.message
+    assert len(verdict.message) < 250
+
+
 def test_a_pointer_that_does_not_exist_in_the_patched_document():
     def vague(_):
         raise ContractViolation(BUDGET, "/nowhere", "too many")
