@@ -5,7 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import settings
+
+from kvaudit.evidence.bundle import load_bundle
+from kvaudit.suite.regenerate import regenerate
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,7 +31,29 @@ def copy_bundle(folder):
     return folder
 
 
+@pytest.fixture(scope="session")
+def first_loops(tmp_path_factory):
+    """A green bundle of loops 2 and 3, made once: what every stage does is seen in it, and a check of it is fast."""
+    folder = copy_bundle(tmp_path_factory.mktemp("first_loops"))
+    manifest = yaml.safe_load((folder / "kvaudit.yaml").read_text(encoding="utf-8"))
+    manifest["entries"] = manifest["entries"][:2]
+    (folder / "kvaudit.yaml").write_text(yaml.safe_dump(manifest, sort_keys=False), encoding="utf-8")
+    kept = {entry["id"] for entry in manifest["entries"]}
+    for path in [*folder.glob("fixtures/*"), *folder.glob("reports/*")]:
+        if path.name.partition(".")[0] not in kept:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert regenerate(load_bundle(folder)).findings == ()
+    return folder
+
+
 @pytest.fixture
-def bundle_folder(tmp_path):
-    """A writable copy of the shipped bundle."""
+def bundle_folder(tmp_path, first_loops):
+    """A writable copy of a small bundle, as shipped but for the loops after 3."""
+    shutil.copytree(first_loops, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.fixture
+def whole_bundle(tmp_path):
+    """A writable copy of the shipped bundle. A check of it takes seconds."""
     return copy_bundle(tmp_path)

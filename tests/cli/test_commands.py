@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from kvaudit.cli.main import cli
 from kvaudit.evidence.bundle import load_bundle
-from kvaudit.loops import LOOPS, is_over_reports
+from kvaudit.loops import LOOPS
 
 ROOT = Path(__file__).parents[2]
 FIXTURE = "fixtures/loop02_visibility/fixture.json"
@@ -38,8 +38,8 @@ def test_check_text():
 
 
 @pytest.mark.parametrize("output_format", ["text", "json", "sarif", "github", "junit"])
-def test_the_format_never_changes_the_exit_code(broken, output_format):
-    run("check", "--root", ROOT, "--format", output_format)
+def test_the_format_never_changes_the_exit_code(broken, first_loops, output_format):
+    run("check", "--root", first_loops, "--format", output_format)
     run("check", "--root", broken, "--format", output_format, code=1)
 
 
@@ -61,9 +61,9 @@ def test_check_json(broken):
     assert finding["line"] > 1
 
 
-def test_sarif_is_valid(broken):
+def test_sarif_is_valid(broken, first_loops):
     schema = json.loads((ROOT / "tests" / "render" / "sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8"))
-    for folder, code in ((ROOT, 0), (broken, 1)):
+    for folder, code in ((first_loops, 0), (broken, 1)):
         document = json.loads(run("check", "--root", folder, "--format", "sarif", code=code))
         jsonschema.Draft4Validator(schema).validate(document)
         assert bool(document["runs"][0]["results"]) == (code == 1)
@@ -86,9 +86,8 @@ def test_github_annotations_are_one_line_each(broken):
 def test_junit(broken):
     root = ElementTree.fromstring(run("check", "--root", broken, "--format", "junit", code=1))
     failed = [case.get("name") for case in root.iter("testcase") if case.find("failure") is not None]
-    assert failed[0] == "loop02_visibility"
-    assert all(is_over_reports(entry.oracle) for entry in load_bundle(broken).entries if entry.id in failed[1:])
-    assert root.get("tests") == str(len(LOOPS) + 1)
+    assert failed == ["loop02_visibility"]
+    assert root.get("tests") == str(len(load_bundle(broken).entries) + 1)
 
 
 def test_a_fixture_cannot_write_to_the_terminal_or_to_the_workflow(bundle_folder):
@@ -103,11 +102,11 @@ def test_a_fixture_cannot_write_to_the_terminal_or_to_the_workflow(bundle_folder
     ElementTree.fromstring(run("check", "--root", bundle_folder, "--format", "junit", code=1))
 
 
-def test_expect_digest():
-    digest = run("digest", "--root", ROOT).strip()
-    run("check", "--root", ROOT, "--expect-digest", digest)
-    assert "lock.digest-mismatch" in run("check", "--root", ROOT, "--expect-digest", "0" * 64, code=1)
-    assert json.loads(run("digest", "--root", ROOT, "--format", "json"))["suite_digest"] == digest
+def test_expect_digest(first_loops):
+    digest = run("digest", "--root", first_loops).strip()
+    run("check", "--root", first_loops, "--expect-digest", digest)
+    assert "lock.digest-mismatch" in run("check", "--root", first_loops, "--expect-digest", "0" * 64, code=1)
+    assert json.loads(run("digest", "--root", first_loops, "--format", "json"))["suite_digest"] == digest
 
 
 def test_digest_without_a_lock(bundle_folder):

@@ -38,20 +38,18 @@ def failed(monkeypatch, capsys, *arguments):
 
 
 @pytest.fixture
-def two_loops(bundle_folder):
+def two_loops(whole_bundle):
     """A bundle whose second report is linked to the first by lineage, as loop 2 and loop 9 of the specification are."""
-    manifest = yaml.safe_load((bundle_folder / "kvaudit.yaml").read_text(encoding="utf-8"))
+    manifest = yaml.safe_load((whole_bundle / "kvaudit.yaml").read_text(encoding="utf-8"))
     first, second = manifest["entries"][0], manifest["entries"][2]
-    report = json.loads((bundle_folder / second["report"]).read_text(encoding="utf-8"))
+    report = json.loads((whole_bundle / second["report"]).read_text(encoding="utf-8"))
     second |= {"id": "loop09_runtime", "aliases": ["loop9_runtime"], "needs": [first["id"]]}
     second["links"] = [
         {"to": first["id"], "kind": "shared_contract_lineage", "basis": "same manifest schema and policy generation"}
     ]
-    (bundle_folder / second["report"]).write_text(json.dumps(report | {"entry": "loop09_runtime"}))
-    (bundle_folder / "kvaudit.yaml").write_text(
-        yaml.safe_dump(manifest | {"entries": [first, second]}, sort_keys=False)
-    )
-    return bundle_folder
+    (whole_bundle / second["report"]).write_text(json.dumps(report | {"entry": "loop09_runtime"}))
+    (whole_bundle / "kvaudit.yaml").write_text(yaml.safe_dump(manifest | {"entries": [first, second]}, sort_keys=False))
+    return whole_bundle
 
 
 @pytest.mark.parametrize("output_format", ["text", "markdown", "json"])
@@ -229,12 +227,12 @@ def test_matrix(two_loops):
     assert document["counts"] == {"pairs": 1, "comparable": 0, "shared_lineage": 1, "incompatible": 0}
 
 
-def test_matrix_shows_what_it_can_read(bundle_folder):
-    (bundle_folder / "reports" / "loop03_cost.json").unlink()
-    text = run("matrix", "--root", bundle_folder, code=1)
+def test_matrix_shows_what_it_can_read(whole_bundle):
+    (whole_bundle / "reports" / "loop03_cost.json").unlink()
+    text = run("matrix", "--root", whole_bundle, code=1)
     assert "28 pairs: 0 comparable, 1 shared lineage, 27 incompatible" in text
     assert "path.missing" in text
-    document = json.loads(run("matrix", "--root", bundle_folder, "--format", "json", code=1))
+    document = json.loads(run("matrix", "--root", whole_bundle, "--format", "json", code=1))
     assert [finding["code"] for finding in document["findings"]] == ["path.missing"]
 
 

@@ -215,10 +215,10 @@ def test_a_bundle_of_ones_own_reconciles_its_own_number_of_reports(tmp_path):
     assert ledgers["comparable_pairs"]["value"] == 1
 
 
-def test_a_report_that_claims_a_measurement_fails_where_it_stands(bundle_folder):
-    path = bundle_folder / "reports/loop02_visibility.json"
+def test_a_report_that_claims_a_measurement_fails_where_it_stands(whole_bundle):
+    path = whole_bundle / "reports/loop02_visibility.json"
     path.write_text(path.read_text().replace('"model",', "", 1))
-    found = {(each.path, each.code) for each in check(load_bundle(bundle_folder), ("loop10_reconciliation",)).findings}
+    found = {(each.path, each.code) for each in check(load_bundle(whole_bundle), ("loop10_reconciliation",)).findings}
     assert ("fixtures/loop10_reconciliation/fixture.json", "reconcile.report-hash") in found
 
 

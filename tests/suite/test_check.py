@@ -37,23 +37,23 @@ def edit(path, old, new):
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
-def test_the_shipped_bundle_is_green(bundle_folder):
-    result = run(bundle_folder)
+def test_the_shipped_bundle_is_green(whole_bundle):
+    result = run(whole_bundle)
     assert result.findings == ()
     assert [entry.id for entry in result.entries] == [loop.id for loop in LOOPS]
     assert all(entry.cases == entry.cases_rejected > 0 for entry in result.entries)
 
 
-def test_digest_is_that_of_the_files(bundle_folder):
+def test_digest_is_that_of_the_files(whole_bundle):
     """The formula of 0x0FB, computed here from the files alone."""
-    result = run(bundle_folder)
+    result = run(whole_bundle)
     lines = [
-        f"{loop.id}:{sha256((bundle_folder / 'fixtures' / loop.id / 'fixture.json').read_bytes())}"
-        f":{sha256((bundle_folder / 'reports' / f'{loop.id}.json').read_bytes())}:{loop.command}/1"
+        f"{loop.id}:{sha256((whole_bundle / 'fixtures' / loop.id / 'fixture.json').read_bytes())}"
+        f":{sha256((whole_bundle / 'reports' / f'{loop.id}.json').read_bytes())}:{loop.command}/1"
         for loop in LOOPS
     ]
     assert result.digest == sha256("\n".join(lines).encode())
-    assert locked_digest(load_bundle(bundle_folder)) == (result.digest, ())
+    assert locked_digest(load_bundle(whole_bundle)) == (result.digest, ())
 
 
 def test_a_changed_input_is_drift_and_stales_the_report(bundle_folder):
@@ -93,15 +93,15 @@ def test_an_edited_report_is_stale_even_if_the_lock_agrees(bundle_folder):
     assert '+      "value": 512' in result.findings[0].message
 
 
-def test_what_consumes_a_broken_report_is_not_judged_and_says_so(bundle_folder):
-    edit(bundle_folder / FIXTURE, '"request_id": "request-a"', '"request_id": "request-z"')
-    result = run(bundle_folder)
+def test_what_consumes_a_broken_report_is_not_judged_and_says_so(whole_bundle):
+    edit(whole_bundle / FIXTURE, '"request_id": "request-a"', '"request_id": "request-z"')
+    result = run(whole_bundle)
     found = {finding.path: finding for finding in result.findings if finding.code == "report.not-judged"}
-    consumers = [entry.fixture for entry in load_bundle(bundle_folder).entries if is_over_reports(entry.oracle)]
+    consumers = [entry.fixture for entry in load_bundle(whole_bundle).entries if is_over_reports(entry.oracle)]
     assert list(found) == consumers != []
     assert found[consumers[0]].message.endswith("entries that have findings: loop02_visibility")
     # Alone it is judged by what is on disk and in the lock.
-    alone = run(bundle_folder, "loop10_reconciliation")
+    alone = run(whole_bundle, "loop10_reconciliation")
     assert codes(alone) == ["reconcile.fixture-hash"]
 
 
@@ -138,7 +138,7 @@ def test_links_pipes_and_escapes_in_a_bundle(bundle_folder, tmp_path_factory):
 
 
 def test_a_pinned_folder_that_escapes(bundle_folder):
-    edit(bundle_folder / "kvaudit.yaml", "  - schemas\n", "  - ../schemas\n")
+    edit(bundle_folder / "kvaudit.yaml", "- schemas\n", "- ../schemas\n")
     result = run(bundle_folder)
     assert ("kvaudit.yaml", "/pins/0", "path.escapes-bundle") in [
         (found.path, found.pointer, found.code) for found in result.findings

@@ -79,7 +79,7 @@ def test_a_crash_before_the_lock_is_found_and_healed(bundle_folder, monkeypatch)
         regenerate(load_bundle(bundle_folder))
     monkeypatch.undo()
     found = {finding.code for finding in check(load_bundle(bundle_folder)).findings}
-    assert found == {"lock.hash-mismatch", "report.not-judged"}
+    assert found == {"lock.hash-mismatch"}
     regenerate(load_bundle(bundle_folder))
     assert green(bundle_folder)
 
@@ -115,20 +115,20 @@ def test_redeclare_renews_derived_digests(bundle_folder):
     path = bundle_folder / FIXTURE
     path.write_text(path.read_text().replace('"policy_manifest_id": "teaching-subset"', '"policy_manifest_id": "mine"'))
     codes = [finding.code for finding in regenerate(load_bundle(bundle_folder)).findings]
-    assert set(codes) == {"visibility.manifest-digest-mismatch", "report.not-judged"}
+    assert codes == ["visibility.manifest-digest-mismatch"]
     assert regenerate(load_bundle(bundle_folder), ["visibility"], redeclare=True).findings == ()
     assert green(bundle_folder)
 
 
-def test_only_the_selected_entries_and_what_needs_them_are_written(bundle_folder):
-    for path in bundle_folder.glob("reports/*.md"):
+def test_only_the_selected_entries_and_what_needs_them_are_written(whole_bundle):
+    for path in whole_bundle.glob("reports/*.md"):
         path.write_text("stale")
-    bundle = load_bundle(bundle_folder)
+    bundle = load_bundle(whole_bundle)
     result = regenerate(bundle, ["static"])
     written = {entry.tables for entry in bundle.entries if "loop04_static" in (entry.id, *entry.needs)}
     assert {change.path for change in result.changes} >= written
-    assert (bundle_folder / "reports/loop02_visibility.md").read_text() == "stale"
-    assert (bundle_folder / "reports/loop04_static.md").read_text() != "stale"
+    assert (whole_bundle / "reports/loop02_visibility.md").read_text() == "stale"
+    assert (whole_bundle / "reports/loop04_static.md").read_text() != "stale"
 
 
 def test_the_installed_bundle_is_read_only(bundle_folder, monkeypatch):
