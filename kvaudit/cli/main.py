@@ -24,6 +24,7 @@ _COMMANDS = {
     "contracts": ("kvaudit.cli.contracts", "Explanations"),
     "protocol": ("kvaudit.cli.protocol", "Explanations"),
     "rule": ("kvaudit.cli.rule", "Explanations"),
+    "measure": ("kvaudit.cli.measure", "Measurement"),
 }
 _LOOPS_SECTION = "Oracles, one a loop"
 

@@ -37,6 +37,7 @@ from kvaudit.reconcile import coordinates as systems
 from kvaudit.reconcile.coordinates import OTHER, Coordinates, State, System, Value
 
 DOCUMENT_SCHEMA = "kvaudit.coordinates/1"
+MEASUREMENT_SCHEMA = "kvaudit.measurement/1"
 REPORT_SCHEMAS = "kvaudit.report."
 INVALID_REPORT_SCHEMA = "kvaudit.report.invalid/1"
 CONTRACTS_SCHEMA = "kvaudit.registry.contracts/1"
@@ -186,7 +187,18 @@ def read_coordinates(path: str, document: Document) -> Subject | None:
     if document.get("schema") != DOCUMENT_SCHEMA:
         return None
     schema.check(DOCUMENT_SCHEMA, document)
-    system = systems.system(document["system"])
+    return _with_metrics(path, document, systems.system(document["system"]))
+
+
+def read_measurement(path: str, document: Document) -> Subject | None:
+    """Read a record of `kvaudit measure`: `result/1` in full. A record without a result has no metrics."""
+    if document.get("schema") != MEASUREMENT_SCHEMA:
+        return None
+    schema.check(MEASUREMENT_SCHEMA, document)
+    return _with_metrics(path, document, systems.system("result/1"))
+
+
+def _with_metrics(path: str, document: Document, system: System) -> Subject:
     coordinates = _coordinates(system, document["coordinates"])
     _refuse_restated(coordinates, system.metric_keys, pointer("coordinates"))
     metrics = {}
@@ -200,8 +212,8 @@ def read_coordinates(path: str, document: Document) -> Subject | None:
     return Subject(document["id"], path, system, coordinates, metrics)
 
 
-# Readers of measurement records and of other tools' result files join here.
-READERS: tuple[Reader, ...] = (read_report, read_coordinates)
+# Readers of other tools' result files join here.
+READERS: tuple[Reader, ...] = (read_report, read_coordinates, read_measurement)
 
 
 def contract_subjects(path: str, document: Document) -> dict[str, Subject]:
