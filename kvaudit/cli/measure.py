@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from kvaudit.cli import options, output
+from kvaudit.cli.measure_attention import attention
 from kvaudit.measure.names import POLICY_NAMES
 from kvaudit.measure.outcomes import INTERRUPTED, MEASURED, UNMEASURED
 
@@ -23,6 +24,9 @@ def command() -> None:
 
     Needs the extra: pip install 'kvaudit[measure]'.
     """
+
+
+command.add_command(attention)
 
 
 @command.command("model", short_help="Measure one policy on a checkpoint and a set of prompts.")
