@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: check test test-measure regenerate lint bench fuzz clean
+.PHONY: check test test-measure test-site regenerate lint bench fuzz clean
 
 check: $(VENV)/.ready
 	$(BIN)/kvaudit check
@@ -15,6 +15,10 @@ test: $(VENV)/.ready-dev
 # are left out, because it is only read.
 test-measure: $(VENV)/.ready-measure
 	$(BIN)/python -m pytest tests/measure -o addopts="--strict-markers --import-mode=importlib -p no:cacheprovider"
+
+# The built site in a real browser; it needs Chromium (Debian: apt-get install chromium).
+test-site: $(VENV)/.ready-dev
+	$(BIN)/python -m pytest tests/site -o addopts="--import-mode=importlib -p no:cacheprovider"
 
 regenerate: $(VENV)/.ready
 	$(BIN)/kvaudit regenerate

@@ -17,7 +17,7 @@ settings.register_profile("ci", derandomize=True, deadline=None, max_examples=10
 settings.register_profile("fuzz", derandomize=False, deadline=None, max_examples=5000)
 settings.load_profile(os.environ.get("KVAUDIT_HYPOTHESIS", "ci"))
 
-BUNDLE_PARTS = ("kvaudit.yaml", "kvaudit.lock", "fixtures", "schemas", "reports")
+BUNDLE_PARTS = ("kvaudit.yaml", "kvaudit.lock", "fixtures", "schemas", "reports", "docs/contract")
 
 
 def copy_bundle(folder):

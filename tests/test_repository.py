@@ -58,7 +58,11 @@ def test_everything_that_check_reads_ships_in_the_wheel(tmp_path):
     subprocess.run(command, check=True, capture_output=True)
     [wheel] = tmp_path.glob("kvaudit-*.whl")
     shipped = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("kvaudit/bundle/")}
-    for part in ("kvaudit.yaml", "kvaudit.lock", *(p for d in ("fixtures", "reports", "schemas") for p in files(d))):
+    for part in (
+        "kvaudit.yaml",
+        "kvaudit.lock",
+        *(p for d in ("fixtures", "reports", "schemas", "docs/contract") for p in files(d)),
+    ):
         assert f"kvaudit/bundle/{part}" in shipped
 
 

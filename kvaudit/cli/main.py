@@ -27,6 +27,8 @@ _COMMANDS = {
     "measure": ("kvaudit.cli.measure", "Measurement"),
 }
 _LOOPS_SECTION = "Oracles, one a loop"
+# The loops whose command does more than run the oracle.
+_LOOP_COMMANDS = {"publication": "kvaudit.cli.publication"}
 
 EXIT_FINDINGS = 1
 EXIT_USAGE = 2
@@ -51,6 +53,9 @@ class Commands(click.Group):
         loop = loop_by_command(cmd_name)
         if loop is None:
             return None
+        if cmd_name in _LOOP_COMMANDS:
+            own: click.Command = importlib.import_module(_LOOP_COMMANDS[cmd_name]).command
+            return own
         from kvaudit.cli.loop import loop_command
 
         return loop_command(loop)

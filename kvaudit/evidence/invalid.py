@@ -194,17 +194,36 @@ def coverage_defects(loop: Loop, cases: tuple[InvalidCase, ...]) -> Iterator[tup
             yield f"no invalid case has the category {category!r}", UNCOVERED_CATEGORY
 
 
-def _patched(fixture: Document, patch: list[Document]) -> tuple[Document, frozenset[str]]:
-    """Return the patched fixture and the names of the members that may differ; the others are shared, not copied."""
-    paths = [operation[name] for operation in patch for name in ("path", "from") if name in operation]
-    touched = frozenset(jsonpointer.JsonPointer(path).parts[0] if path else "" for path in paths)
-    if "" in touched:
-        touched = frozenset(fixture)
-    members = {name: copy.deepcopy(value) if name in touched else value for name, value in fixture.items()}
+def _patched(fixture: Document, patch: list[Document]) -> tuple[Document, frozenset[tuple[str, ...]]]:
+    """Return the patched fixture and the places, one or two steps deep, below which alone it may differ.
+
+    What a patch does not lead through is shared with the fixture, not copied.
+    """
+    places = [operation[name] for operation in patch for name in ("path", "from") if name in operation]
+    steps = [tuple(str(step) for step in jsonpointer.JsonPointer(place).parts) for place in places]
+    touched = frozenset(each[:2] for each in steps) if all(steps) else frozenset((name,) for name in fixture)
+    members = dict(fixture)
+    for operation in patch:
+        _unshare(members, operation["path"])
+        if "from" in operation:
+            _unshare(members, operation["from"], whole=True)
     patched = jsonpatch.JsonPatch(copy.deepcopy(patch)).apply(members, in_place=True)
     if not isinstance(patched, dict):
         raise ValueError("it replaces the document by something that is no object")
     return patched, touched
+
+
+def _unshare(document: Any, place: str, *, whole: bool = False) -> None:
+    """Copy the containers on the way to a place, as far as there are any; with `whole`, its value too."""
+    steps = jsonpointer.JsonPointer(place).parts
+    for depth, step in enumerate(steps):
+        last = depth == len(steps) - 1
+        key = int(step) if isinstance(document, list) and step.isdigit() else step
+        known = key in document if isinstance(document, dict) else isinstance(key, int) and key < len(document)
+        if not known or (last and not whole) or not isinstance(document[key], dict | list):
+            return
+        document[key] = copy.deepcopy(document[key]) if last else copy.copy(document[key])
+        document = document[key]
 
 
 def _compared(case: InvalidCase, patched: Document, code: str, place: str, message: str) -> Verdict:

@@ -68,13 +68,13 @@ def defects(name: str, document: Any) -> tuple[SchemaDefect, ...]:
     return _readable(_validator(name).iter_errors(document))
 
 
-def member_defects(name: str, document: Document, members: Iterable[str]) -> tuple[SchemaDefect, ...]:
-    """Return the defects of an object whose members other than `members` are known to pass.
+def member_defects(name: str, document: Document, places: Iterable[tuple[str, ...]]) -> tuple[SchemaDefect, ...]:
+    """Return the defects of an object that is known to pass except below `places`: members, or members of members.
 
     An invalid case changes one member of a fixture that has passed; checking the others again for each of hundreds of
     cases is most of the work of a check.
     """
-    return _readable(_validator(name, frozenset(members)).iter_errors(document))
+    return _readable(_validator(name, frozenset(places)).iter_errors(document))
 
 
 def check(name: str, document: Any) -> None:
@@ -153,13 +153,26 @@ def _referred(part: Any) -> Iterator[str]:
 
 
 @functools.cache
-def _validator(name: str, members: frozenset[str] | None = None) -> "Validator":
+def _validator(name: str, places: frozenset[tuple[str, ...]] | None = None) -> "Validator":
     schema = _read(schema_path(name))
-    if members is not None:
-        properties = {key: value if key in members else True for key, value in schema["properties"].items()}
-        schema = {**schema, "properties": properties}
+    if places is not None:
+        schema = _only_below(schema, places)
     validator: Validator = _validator_class()(schema, registry=_registry(schema_path(name)))
     return validator
+
+
+def _only_below(schema: Document, places: frozenset[tuple[str, ...]]) -> Document:
+    """Return the schema of an object without what it says of members that no place leads into."""
+    properties: Document = {}
+    for key, value in schema["properties"].items():
+        below = frozenset(place[1:] for place in places if place[0] == key)
+        if not below:
+            properties[key] = True
+        elif () in below or "properties" not in value:
+            properties[key] = value
+        else:
+            properties[key] = _only_below(value, below)
+    return {**schema, "properties": properties}
 
 
 def _readable(errors: Iterable[Any]) -> tuple[SchemaDefect, ...]:

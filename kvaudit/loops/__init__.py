@@ -11,6 +11,7 @@ from kvaudit.loops import (
     loop09_transaction,
     loop10_reconciliation,
     loop11_papers,
+    loop12_publication,
     loop13_spherical,
 )
 from kvaudit.model import Loop
@@ -26,6 +27,7 @@ LOOPS: tuple[Loop, ...] = (
     loop09_transaction.LOOP,
     loop10_reconciliation.LOOP,
     loop11_papers.LOOP,
+    loop12_publication.LOOP,
     loop13_spherical.LOOP,
 )
 

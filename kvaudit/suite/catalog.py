@@ -9,6 +9,7 @@ from kvaudit.evidence import bundle, canonical, files, invalid, lock, schema, st
 from kvaudit.loops import LOOPS
 from kvaudit.model import Diagnostic, InvalidCase
 from kvaudit.reconcile import protocol, subjects
+from kvaudit.site import audit
 from kvaudit.suite import comparison, entry
 
 FILE_LAYER = (
@@ -25,6 +26,7 @@ FILE_LAYER = (
     *entry.DIAGNOSTICS,
     *subjects.DIAGNOSTICS,
     *protocol.DIAGNOSTICS,
+    *audit.DIAGNOSTICS,
 )
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from fractions import Fraction
 
+import jsonpatch
 import pytest
 
 from kvaudit.errors import ContractViolation, FileDefect
@@ -195,3 +196,25 @@ def test_parse_suite_names_the_place(monkeypatch):
     with pytest.raises(FileDefect) as caught:
         invalid.parse_suite(b'{"schema": "kvaudit.invalid/1", "cases": {"a": {}}}')
     assert caught.value.pointer == "/cases/a"
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        [{"op": "replace", "path": "/a/0/b", "value": 2}],
+        [{"op": "add", "path": "/a/-", "value": {}}, {"op": "remove", "path": "/a/0"}],
+        [{"op": "move", "from": "/a/0", "path": "/c"}, {"op": "replace", "path": "/c/b", "value": 2}],
+        [{"op": "copy", "from": "/a", "path": "/c"}, {"op": "remove", "path": "/c/0/b"}],
+        [{"op": "add", "path": "/d", "value": {}}, {"op": "add", "path": "/d/e", "value": 1}],
+    ],
+)
+def test_a_patch_leaves_the_fixture_as_it_was(patch):
+    """What a patch does not lead through is shared, so that a case must never write into the valid fixture."""
+    fixture = {"a": [{"b": 1}], "other": {"kept": []}}
+    before = json.dumps(fixture)
+    patched, touched = invalid._patched(fixture, patch)
+    assert json.dumps(fixture) == before
+    assert json.dumps(patched) == json.dumps(jsonpatch.apply_patch(fixture, patch))
+    assert patched["other"] is fixture["other"]
+    assert touched
+    assert all(1 <= len(place) <= 2 for place in touched)

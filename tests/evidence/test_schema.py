@@ -104,14 +104,27 @@ def test_an_integer_is_an_integer(value):
     assert "/entries/0/invalid_suites/0/cases" in found
 
 
-def test_checking_touched_members_equals_checking_all():
-    """`member_defects` may skip members that are known to pass, and must see everything else."""
+def test_checking_touched_places_equals_checking_all():
+    """`member_defects` may skip what is known to pass, and must see everything else, two steps down as well."""
     loop = LOOPS[0]
     from kvaudit.evidence.strict_json import parse_json
 
     fixture = parse_json((ROOT / "fixtures" / loop.id / "fixture.json").read_bytes())
-    broken = {**fixture, "manifest": {**fixture["manifest"], "policy_generation": -1}, "extra": 1}
+    selection = {**fixture["manifest"]["selection_contract"], "maximum_rows": -1}
+    manifest = {**fixture["manifest"], "policy_generation": -1, "selection_contract": selection, "extra": 1}
+    del manifest["policy_manifest_id"]
+    broken = {**fixture, "manifest": manifest, "extra": 1}
     del broken["probes"]
-    assert schema.member_defects(loop.fixture_schema, broken, {"manifest", "extra", "probes"}) == schema.defects(
-        loop.fixture_schema, broken
-    )
+    outer = {("extra",), ("probes",)}
+    inner = {("manifest", name) for name in ("policy_generation", "selection_contract", "policy_manifest_id", "extra")}
+    everything = schema.defects(loop.fixture_schema, broken)
+    assert {each.pointer for each in everything} == {
+        "",
+        "/manifest",
+        "/manifest/policy_generation",
+        "/manifest/selection_contract/maximum_rows",
+    }
+    assert schema.member_defects(loop.fixture_schema, broken, {("manifest",), *outer}) == everything
+    assert schema.member_defects(loop.fixture_schema, broken, inner | outer) == everything
+    only = schema.member_defects(loop.fixture_schema, {**fixture, "manifest": manifest}, {("manifest", "extra")})
+    assert {each.pointer for each in only} == {"/manifest"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.figures import loop02, loop03, loop04, loop05, loop06, loop07, loop08, loop09, loop10, loop11
+from tests.figures import loop02, loop03, loop04, loop05, loop06, loop07, loop08, loop09, loop10, loop11, loop12
 
 ROOT = Path(__file__).parents[2]
 TABLE = {row["id"]: row for row in yaml.safe_load((Path(__file__).parent / "figures.yaml").read_text(encoding="utf-8"))}
@@ -24,6 +24,7 @@ LOOPS = {
     "loop09_transaction": (9, loop09.FIGURES),
     "loop10_reconciliation": (10, loop10.FIGURES),
     "loop11_papers": (11, loop11.FIGURES),
+    "loop12_publication": (12, loop12.FIGURES),
 }
 
 
