@@ -50,8 +50,8 @@ def test_digest_is_that_of_the_files(whole_bundle):
     """The formula of 0x0FB, computed here from the files alone."""
     result = run(whole_bundle)
     lines = [
-        f"{loop.id}:{sha256((bundle_folder / 'fixtures' / loop.id / 'fixture.json').read_bytes())}"
-        f":{sha256((bundle_folder / 'reports' / f'{loop.id}.json').read_bytes())}:{loop.command}/1"
+        f"{loop.id}:{sha256((whole_bundle / 'fixtures' / loop.id / 'fixture.json').read_bytes())}"
+        f":{sha256((whole_bundle / 'reports' / f'{loop.id}.json').read_bytes())}:{loop.command}/1"
         for loop in IN_ORDER
     ]
     assert result.digest == sha256("\n".join(lines).encode())
