@@ -10,7 +10,7 @@ from kvaudit.errors import FileDefect, UsageError
 from kvaudit.evidence import files, pages
 from kvaudit.evidence.bundle import Bundle, Entry
 from kvaudit.evidence.text import Limits
-from kvaudit.loops import loop_by_command
+from kvaudit.loops import is_over_reports, loop_by_command
 from kvaudit.model import Finding
 from kvaudit.reconcile.relation import relations
 from kvaudit.reconcile.subjects import entry_subject
@@ -118,7 +118,8 @@ def _sources(bundle: Bundle, entry: Entry, limits: Limits) -> list[Source]:
             defect.path = path
             raise
 
-    loaded = [entry_subject(bundle, each, "", limits).subject for each in bundle.entries]
+    compared = [each for each in bundle.entries if not is_over_reports(each.oracle)]  # as `kvaudit matrix`
+    loaded = [entry_subject(bundle, each, "", limits).subject for each in compared]
     subjects = [subject for subject in loaded if subject is not None]
     grid = matrix.markdown([subject.id for subject in subjects], relations(subjects))
     return [
