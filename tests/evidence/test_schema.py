@@ -34,7 +34,8 @@ def objects(value):
 
 @pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.name)
 def test_no_object_takes_unknown_members(path):
-    """`additionalProperties` is false, or a schema for the values of a mapping."""
+    """`additionalProperties` is stated: false, a schema for the values of a mapping, or true where a document that its
+    own schema has judged is only looked into."""
     for part in objects(json.loads(path.read_text(encoding="utf-8"))):
         if part.get("type") == "object":
             assert "additionalProperties" in part, part

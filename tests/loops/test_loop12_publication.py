@@ -206,27 +206,27 @@ def test_order_of_formulas_counts():
     assert wrapped["formula_registry"] == committed["formula_registry"]
 
 
-def test_an_edited_page_is_found_where_it_was_edited_and_regenerate_mends_it(bundle_folder):
-    path = bundle_folder / "docs/contract/03_cost.md"
+def test_an_edited_page_is_found_where_it_was_edited_and_regenerate_mends_it(whole_bundle):
+    path = whole_bundle / "docs/contract/03_cost.md"
     before = path.read_text(encoding="utf-8")
     assert "B_{row}" in before
     path.write_text(before.replace("B_{row}", "B_{r}", 1), encoding="utf-8")
     line = before[: before.index("B_{row}")].count("\n")  # the line of the delimiter above it
-    found = {each.code: each for each in check(load_bundle(bundle_folder), ["publication"]).findings}
+    found = {each.code: each for each in check(load_bundle(whole_bundle), ["publication"]).findings}
     assert set(found) == {"publication.formula-drift", "lock.hash-mismatch"}
     drift = found["publication.formula-drift"]
     assert (drift.path, drift.line) == ("docs/contract/03_cost.md", line)
-    changed = regenerate(load_bundle(bundle_folder), ["publication"], redeclare=True)
+    changed = regenerate(load_bundle(whole_bundle), ["publication"], redeclare=True)
     assert changed.findings == ()
     assert any("B_{r}" in change.difference for change in changed.changes)
-    assert check(load_bundle(bundle_folder)).findings == ()
+    assert check(load_bundle(whole_bundle)).findings == ()
 
 
-def test_a_changed_report_makes_the_prose_drift(bundle_folder):
+def test_a_changed_report_makes_the_prose_drift(whole_bundle):
     """The reverse edge: a fixture of another loop changes, and the page that cites it is found."""
-    path = bundle_folder / "reports/loop03_cost.json"
+    path = whole_bundle / "reports/loop03_cost.json"
     path.write_text(path.read_text(encoding="utf-8").replace('"value": 545', '"value": 546'), encoding="utf-8")
-    found = list(check(load_bundle(bundle_folder), ["publication"]).findings)
+    found = list(check(load_bundle(whole_bundle), ["publication"]).findings)
     assert "publication.number-mismatch" in {each.code for each in found}
     (mismatch,) = [each for each in found if each.code == "publication.number-mismatch"]
     assert mismatch.path == "docs/contract/03_cost.md"

@@ -204,10 +204,10 @@ def test_writing_and_auditing(shipped, tmp_path):
         publish.audited(bundle, entry, tmp_path / "gone", DEFAULT_LIMITS)
 
 
-def test_nothing_is_built_from_a_publication_with_findings(bundle_folder):
-    page = bundle_folder / "docs/contract/README.md"
+def test_nothing_is_built_from_a_publication_with_findings(whole_bundle):
+    page = whole_bundle / "docs/contract/README.md"
     page.write_text(page.read_text(encoding="utf-8") + "\nIt has 12 pages.\n", encoding="utf-8")
-    bundle = load_bundle(bundle_folder)
+    bundle = load_bundle(whole_bundle)
     entry = next(entry for entry in bundle.entries if entry.oracle == "publication")
     made = publish.built(bundle, entry, DEFAULT_LIMITS)
     assert made.files == {}
