@@ -68,13 +68,14 @@ def defects(name: str, document: Any) -> tuple[SchemaDefect, ...]:
     return _readable(_validator(name).iter_errors(document))
 
 
-def member_defects(name: str, document: Document, places: Iterable[tuple[str, ...]]) -> tuple[SchemaDefect, ...]:
-    """Return the defects of an object that is known to pass except below `places`: members, or members of members.
+def member_defects(name: str, document: Document, places: Iterable[str | tuple[str, ...]]) -> tuple[SchemaDefect, ...]:
+    """Return the defects of an object that is known to pass except below `places`.
 
-    An invalid case changes one member of a fixture that has passed; checking the others again for each of hundreds of
-    cases is most of the work of a check.
+    A place is a member, by its name, or a member of a member, by both names. An invalid case changes one member of a
+    fixture that has passed; checking the others again for each of hundreds of cases is most of the work of a check.
     """
-    return _readable(_validator(name, frozenset(places)).iter_errors(document))
+    paths = frozenset((place,) if isinstance(place, str) else place for place in places)
+    return _readable(_validator(name, paths).iter_errors(document))
 
 
 def check(name: str, document: Any) -> None:
