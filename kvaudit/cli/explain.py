@@ -41,10 +41,10 @@ def command(
 ) -> None:
     """Say whether two results may be compared, and if not, why not.
 
-    A and B are each the id or alias of a report, the id of a policy contract or of a result that a paper reports, or
-    the path of a JSON document that carries coordinates. Printed are the relation, the coordinates side by side, why
-    each difference matters, and the smallest set of changes that would put the two into one cohort. Values appear only
-    where they may be compared.
+    A and B are each the id or alias of a report, the id of a policy contract or of a result that a paper reports, the
+    name of a measurement record of the bundle, or the path of a JSON document that carries coordinates. Printed are the
+    relation, the coordinates side by side, why each difference matters, and the smallest set of changes that would put
+    the two into one cohort. Values appear only where they may be compared.
 
     \b
     kvaudit explain loop2_visibility loop3_cost

@@ -1,11 +1,13 @@
 """kvaudit frontier"""
 
+from fractions import Fraction
 from pathlib import Path
 
 import click
 
 from kvaudit.cli import options, output
 from kvaudit.cli.bundle import open_bundle
+from kvaudit.reconcile.measurements import QUALITY_METRICS
 
 _ORACLE = "spherical"
 
@@ -19,6 +21,20 @@ _ORACLE = "spherical"
     metavar="FILE.png|svg",
     help="Write a picture as well. Needs the extra `plots` (matplotlib).",
 )
+@click.option(
+    "--quality",
+    type=click.Choice(QUALITY_METRICS),
+    default=QUALITY_METRICS[0],
+    show_default=True,
+    help="Of a folder of measurement records: the metric that is the quality, of which more is better.",
+)
+@click.option(
+    "--tolerance",
+    default="0.05",
+    show_default=True,
+    metavar="NUMBER",
+    help="Of a folder of measurement records: how far below the dense quality a point may be, in the metric's unit.",
+)
 @options.output_format("text", "json")
 @options.limits
 @click.pass_context
@@ -27,19 +43,22 @@ def command(
     file: Path | None,
     root: Path | None,
     plot: Path | None,
+    quality: str,
+    tolerance: str,
     output_format: str,
     max_bytes: int,
     max_depth: int,
 ) -> None:
     """Draw the iso-quality frontier of operating points of one cohort.
 
-    FILE is a document of kvaudit.frontier/1, or a fixture of the spherical oracle; without it, the fixtures of the
-    bundle are read. Kept are the points within the stated tolerance of the best dense quality, and of these the ones
-    that no other beats in resident bytes and tokens per second. Points of more than one cohort are refused (exit code
-    1), with the coordinates that separate them.
+    FILE is a document of kvaudit.frontier/1, a fixture of the spherical oracle, or a folder of measurement records, of
+    which each cohort is a set; without it, the fixtures of the bundle are read. Kept are the points within the stated
+    tolerance of the best dense quality, and of these the ones that no other beats in resident bytes and tokens per
+    second. Points of more than one cohort are refused (exit code 1), with the coordinates that separate them.
 
     \b
     kvaudit frontier sweep.json --plot sweep.svg
+    kvaudit frontier reports/study --quality top1_agreement --tolerance 0.05
     """
     from kvaudit.evidence import files
     from kvaudit.evidence.canonical import json_text
@@ -58,7 +77,17 @@ def command(
         paths = [Path(shown_root) / entry.fixture for entry in bundle.entries if entry.oracle == _ORACLE]
         if not paths:
             raise click.UsageError(f"the bundle has no entry with the oracle {_ORACLE}; give FILE")
-    answers = [(path.as_posix(), *frontier.run(path, limits)) for path in paths]
+    answers = [
+        (
+            path.as_posix(),
+            *(
+                frontier.run_records(path, quality, _number(tolerance), limits)
+                if path.is_dir()
+                else frontier.run(path, limits)
+            ),
+        )
+        for path in paths
+    ]
     drawn = [each for _, sets, _ in answers for each in sets if each.frontier is not None]
     if plot is not None and drawn:
         files.write_atomically(plot, frontier_plot.picture(drawn, picture_format))
@@ -71,3 +100,13 @@ def command(
     if plot is not None and not drawn:
         output.trouble(f"kvaudit: {plot} was not written: no set of points has a frontier")
     ctx.exit(1 if any(findings for _, _, findings in answers) else 0)
+
+
+def _number(stated: str) -> Fraction:
+    try:
+        value = Fraction(stated)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(-1)
+    if value < 0:
+        raise click.BadParameter(f"expected a number of at least zero, found {stated!r}", param_hint="--tolerance")
+    return value

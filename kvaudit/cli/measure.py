@@ -7,6 +7,7 @@ import click
 
 from kvaudit.cli import options, output
 from kvaudit.cli.measure_attention import attention
+from kvaudit.cli.measure_sweep import sweep, table
 from kvaudit.measure.names import POLICY_NAMES
 from kvaudit.measure.outcomes import INTERRUPTED, MEASURED, UNMEASURED
 
@@ -27,6 +28,8 @@ def command() -> None:
 
 
 command.add_command(attention)
+command.add_command(sweep)
+command.add_command(table)
 
 
 @command.command("model", short_help="Measure one policy on a checkpoint and a set of prompts.")

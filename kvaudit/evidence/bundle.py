@@ -127,11 +127,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A loaded manifest: entries in dependency order, further pinned paths, and what is wrong with the manifest."""
+    """A loaded manifest: entries in dependency order, further pinned paths, and what is wrong with the manifest.
+
+    `records` are folders of measurement records: pinned, and checked against the schema that each record names.
+    """
 
     root: Path
     entries: tuple[Entry, ...]
     pins: tuple[str, ...]
+    records: tuple[str, ...]
     read_only: bool
     findings: tuple[Finding, ...]
 
@@ -158,6 +162,7 @@ def load_bundle(root: Path, limits: Limits = DEFAULT_LIMITS) -> Bundle:
         root=root,
         entries=ordered,
         pins=tuple(document.get("pins", ())),
+        records=tuple(document.get("records", ())),
         read_only=root.resolve() == schema.shipped_root() and root.resolve().name == "bundle",
         findings=(*_name_findings(entries), *_path_findings(entries), *cycle),
     )

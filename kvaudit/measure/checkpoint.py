@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
-from kvaudit.evidence import canonical
 from kvaudit.measure import attention
+from kvaudit.measure.digest import model_sha256
 from kvaudit.measure.outcomes import (
     BACKEND_INCOMPATIBLE,
     CHECKPOINT_INCOMPATIBLE,
@@ -35,8 +35,6 @@ from kvaudit.measure.outcomes import (
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
-MODEL_FILES = (".safetensors", ".json", ".model", ".txt", ".jinja")
-_BLOCK_BYTES = 1 << 20
 
 # What transformers raises for a broken file, an unknown architecture or a missing helper shares no class.
 _LOAD_ERRORS = (
@@ -102,7 +100,7 @@ def load(path: Path, *, dtype: str = "float32", device: str = "cpu", name: str |
         model.to(device),
         tokenizer,
         name=name or (path.stem if gguf else path.name),
-        sha256=file_sha256(path) if gguf else _folder_sha256(path),
+        sha256=model_sha256(path),
         weights=f"{path.stem.rpartition('.')[2]} in GGUF, unpacked to {dtype}" if gguf else dtype,
     )
 
@@ -126,15 +124,6 @@ def adopt(model: Any, tokenizer: Any, *, name: str, sha256: str, weights: str) -
     )
 
 
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, read block by block: weights are larger than memory needs to hold at once."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def parameters_sha256(model: Any) -> str:
     """Return a digest of the parameters of a model in memory: names, shapes and bytes, in order."""
     digest = hashlib.sha256()
@@ -142,11 +131,6 @@ def parameters_sha256(model: Any) -> str:
         digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype}\n".encode())
         digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _folder_sha256(folder: Path) -> str:
-    names = sorted(each.name for each in folder.iterdir() if each.is_file() and each.suffix in MODEL_FILES)
-    return canonical.canonical_sha256({name: file_sha256(folder / name) for name in names})
 
 
 def _from_transformers(path: Path, dtype: torch.dtype, *, gguf: bool) -> tuple[Any, Any]:

@@ -168,6 +168,8 @@ def _run(request: Request, waiting: Sequence[int], progress: Progress) -> _Run:
         # It reported what it could not do as outcomes; anything else is a fault of the program.
         raise KvauditError(f"the measuring process failed: {' '.join(last_words) or f'exit code {run.status}'}")
     if not run.drafts and not run.records:
+        if run.interrupted:
+            raise KeyboardInterrupt  # there is nothing that could be recorded
         raise KvauditError("the measuring process ended before it said anything")
     return run
 

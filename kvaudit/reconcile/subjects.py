@@ -311,7 +311,23 @@ def registries(
     return tuple(found)
 
 
-CATALOGUES: tuple[Catalogue, ...] = (bundle_reports, bundle_registries)
+def bundle_records(bundle: Bundle, shown_root: str, limits: Limits) -> Catalogued:
+    """Return the measurement records of a bundle by the names of their files; what is wrong with one is said of it."""
+    names: dict[str, Callable[[], Loaded]] = {}
+    for folder in bundle.records:
+        try:
+            paths = tuple(files.files_below(bundle.root, folder))
+        except FileDefect:
+            continue  # a folder that escapes is a finding of the check
+        for path in paths:
+            if path.endswith(".json"):
+                shown = f"{shown_root}/{path}" if shown_root else path
+                read = functools.partial(files.read_in_bundle, bundle.root, path, limits)
+                names[Path(path).stem] = functools.partial(_loaded, shown, read, limits)
+    return Catalogued(names)
+
+
+CATALOGUES: tuple[Catalogue, ...] = (bundle_reports, bundle_registries, bundle_records)
 
 
 def resolve(name: str, bundle: Bundle, shown_root: str = "", limits: Limits = DEFAULT_LIMITS) -> Loaded:
@@ -331,8 +347,8 @@ def resolve(name: str, bundle: Bundle, shown_root: str = "", limits: Limits = DE
         near = difflib.get_close_matches(name, sorted(known), n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known ids are {_ids(bundle, known)}"
         raise UsageError(
-            f"{name!r} is no id or alias of a report, contract or result of the bundle and no path of a JSON document "
-            f"that carries coordinates; {hint}"
+            f"{name!r} is no id or alias of a report, contract or result of the bundle, none of its records, and no "
+            f"path of a JSON document that carries coordinates; {hint}"
         )
     path = Path(name)
     for entry in bundle.entries:
@@ -342,9 +358,12 @@ def resolve(name: str, bundle: Bundle, shown_root: str = "", limits: Limits = DE
 
 
 def _ids(bundle: Bundle, known: Iterable[str]) -> str:
-    """Return the ids of the entries, and how many there are in registries: too many to list."""
-    registered = len(set(known).difference(name for entry in bundle.entries for name in entry.names()))
+    """Return the ids of the entries, and how many there are in registries and of records: too many to list."""
+    records = set(bundle_records(bundle, "", DEFAULT_LIMITS).names)
+    entries = {name for entry in bundle.entries for name in entry.names()}
+    registered = len(set(known) - entries - records)
     more = f", and {registered} of contracts and results (see `kvaudit contracts`)" if registered else ""
+    more += f", and {len(records)} of measurement records (see `kvaudit measure table`)" if records else ""
     return ", ".join(entry.id for entry in bundle.entries) + more
 
 

@@ -10,7 +10,7 @@ from kvaudit.loops import LOOPS
 from kvaudit.model import Diagnostic, InvalidCase
 from kvaudit.reconcile import protocol, subjects
 from kvaudit.site import audit
-from kvaudit.suite import comparison, entry
+from kvaudit.suite import comparison, entry, records
 
 FILE_LAYER = (
     *text.DIAGNOSTICS,
@@ -24,6 +24,7 @@ FILE_LAYER = (
     *invalid.DIAGNOSTICS,
     *comparison.DIAGNOSTICS,
     *entry.DIAGNOSTICS,
+    *records.DIAGNOSTICS,
     *subjects.DIAGNOSTICS,
     *protocol.DIAGNOSTICS,
     *audit.DIAGNOSTICS,

@@ -10,6 +10,7 @@ from kvaudit.evidence.bundle import Bundle, Entry
 from kvaudit.evidence.text import DEFAULT_LIMITS, Limits
 from kvaudit.loops import loop_by_command
 from kvaudit.model import CheckResult, EntryOutcome, Finding
+from kvaudit.suite import records
 from kvaudit.suite.comparison import STALE, difference
 from kvaudit.suite.entry import examine, finding
 from kvaudit.suite.sources import Sources
@@ -39,9 +40,12 @@ def check(
         broken = frozenset(outcome.id for outcome in outcomes if outcome.findings)
         outcomes.append(_check_entry(sources, entry, pins, broken))
     shared = pinned_besides_entries(bundle, bundle_findings)
+    if len(entries) == len(bundle.entries):
+        bundle_findings.extend(records.check(bundle, records.paths(bundle, []), limits))
     if pins is not None:
         for path in shared:
-            bundle_findings.extend(_pin_findings(bundle, pins, path, limits))
+            found = _pin_findings(bundle, pins, path, limits)
+            bundle_findings.extend(each for each in found if each not in bundle_findings)
         if len(entries) == len(bundle.entries):
             bundle_findings.extend(_stale_pins(bundle, pins, shared))
     digest = suite_digest(bundle, pins) if pins is not None else None
@@ -80,7 +84,7 @@ def locked_digest(bundle: Bundle, limits: Limits = DEFAULT_LIMITS) -> tuple[str 
 
 
 def pinned_besides_entries(bundle: Bundle, findings: list[Finding]) -> tuple[str, ...]:
-    """Return the manifest and every file below the manifest's `pins`; a path that escapes becomes a finding."""
+    """Return the manifest and every file below its `pins` and `records`; a path that escapes becomes a finding."""
     paths = [bundles.MANIFEST_NAME]
     for index, pin in enumerate(bundle.pins):
         try:
@@ -88,7 +92,7 @@ def pinned_besides_entries(bundle: Bundle, findings: list[Finding]) -> tuple[str
         except FileDefect as defect:
             where = f"/pins/{index}"
             findings.append(Finding(bundles.MANIFEST_NAME, where, defect.message, defect.diagnostic))
-    return tuple(paths)
+    return tuple(dict.fromkeys((*paths, *records.paths(bundle, findings))))
 
 
 def read_pins(bundle: Bundle, limits: Limits) -> tuple[dict[str, str] | None, tuple[Finding, ...]]:

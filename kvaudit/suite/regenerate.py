@@ -13,6 +13,7 @@ from kvaudit.evidence import canonical, files, lock
 from kvaudit.evidence.bundle import Bundle
 from kvaudit.evidence.text import DEFAULT_LIMITS, Limits
 from kvaudit.model import FileChange, Finding
+from kvaudit.suite import records
 from kvaudit.suite.check import pinned_besides_entries
 from kvaudit.suite.comparison import SHOWN_LINES, difference
 from kvaudit.suite.entry import examine, finding
@@ -70,6 +71,8 @@ def regenerate(
             contents[path] = files.read_in_bundle(bundle.root, path, limits)
         except FileDefect as defect:
             findings.append(finding(path, defect))
+    found = records.check(bundle, records.paths(bundle, []), limits)
+    findings.extend(each for each in found if each not in findings)
     if findings:
         return Regeneration((), tuple(findings))
     pins = _pins(bundle, contents, limits)

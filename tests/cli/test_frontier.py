@@ -205,3 +205,31 @@ def test_without_matplotlib_one_line_says_what_to_install(tmp_path, sweep, monke
     assert captured.out == ""
     assert captured.err == "kvaudit: --plot needs matplotlib; install it with: pip install 'kvaudit[plots]'\n"
     assert run(sweep)
+
+
+def records(folder, *policies, **changes):
+    """Records of these policies, made from the shipped sample; bytes read in a decode step are never among them."""
+    sample = json.loads((ROOT / "tests" / "reconcile" / "measurement.json").read_text())
+    for index, policy in enumerate(policies):
+        made = json.loads(json.dumps(sample))
+        made["policy"]["name"] = made["request"]["policy"] = made["coordinates"]["policy.name"] = policy
+        made["coordinates"] |= changes
+        (folder / f"{index}.json").write_text(json.dumps(made))
+    return folder
+
+
+def test_records_are_points_and_what_was_not_measured_keeps_them_off_the_frontier(tmp_path):
+    """No record has measured traffic, so even the dense point has no complete tuple: a finding, and no frontier."""
+    found = json.loads(run(records(tmp_path, "full", "window"), "--format", "json", code=1))
+    assert [each["code"] for each in found["findings"]] == ["spherical.frontier-dense-baseline-missing"]
+    assert list(found["sets"]) == ["cohort-1"]
+    assert found["sets"]["cohort-1"]["frontier"] is None
+
+
+def test_a_folder_with_something_else_in_it_is_a_finding(tmp_path):
+    (records(tmp_path, "full") / "other.json").write_text("{}")
+    assert "schema.mismatch" in run(tmp_path, code=1)
+
+
+def test_a_tolerance_is_a_number(tmp_path):
+    run(records(tmp_path, "full"), "--tolerance", "little", code=2)
