@@ -186,9 +186,9 @@ def required_keys(a: Subject, *stated: Coordinates) -> tuple[str, ...]:
 def state_of(one: Coordinates, other: Coordinates, key: str) -> str:
     """Return how two statements of a key stand to each other."""
     left, right = one.get(key, State.UNDECLARED), other.get(key, State.UNDECLARED)
-    if State.UNDECLARED in (left, right):
+    if left is State.UNDECLARED or right is State.UNDECLARED:
         return UNDECLARED
-    if systems.identity(left) != systems.identity(right):
+    if left is not right and systems.identity(left) != systems.identity(right):
         return DIFFERENT
     return NOT_APPLICABLE if left is State.NOT_APPLICABLE else EQUAL
 
