@@ -20,6 +20,7 @@ from kvaudit.model import Diagnostic, Document, InvalidCase, Loop, Verdict, poin
 
 SUITE_SCHEMA = "kvaudit.invalid/1"
 _REASON_CHARACTERS = 160
+_DEPTH = 3  # how far down a schema is followed to what a patch touches; most fixtures have their arrays there
 
 ACCEPTED = Diagnostic(
     code="invalid.accepted",
@@ -195,13 +196,13 @@ def coverage_defects(loop: Loop, cases: tuple[InvalidCase, ...]) -> Iterator[tup
 
 
 def _patched(fixture: Document, patch: list[Document]) -> tuple[Document, frozenset[tuple[str, ...]]]:
-    """Return the patched fixture and the places, one or two steps deep, below which alone it may differ.
+    """Return the patched fixture and the places, a few steps deep, below which alone it may differ.
 
     What a patch does not lead through is shared with the fixture, not copied.
     """
     places = [operation[name] for operation in patch for name in ("path", "from") if name in operation]
     steps = [tuple(str(step) for step in jsonpointer.JsonPointer(place).parts) for place in places]
-    touched = frozenset(each[:2] for each in steps) if all(steps) else frozenset((name,) for name in fixture)
+    touched = frozenset(each[:_DEPTH] for each in steps) if all(steps) else frozenset((name,) for name in fixture)
     members = dict(fixture)
     for operation in patch:
         _unshare(members, operation["path"])

@@ -12,6 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jsonpointer
+
 import kvaudit
 from kvaudit.errors import Defect, FileDefect
 from kvaudit.evidence import canonical, files, strict_json
@@ -71,8 +73,8 @@ def defects(name: str, document: Any) -> tuple[SchemaDefect, ...]:
 def member_defects(name: str, document: Document, places: Iterable[str | tuple[str, ...]]) -> tuple[SchemaDefect, ...]:
     """Return the defects of an object that is known to pass except below `places`.
 
-    A place is a member, by its name, or a member of a member, by both names. An invalid case changes one member of a
-    fixture that has passed; checking the others again for each of hundreds of cases is most of the work of a check.
+    A place is a member, by its name, or what lies deeper, by the names on the way. An invalid case changes one member
+    of a fixture that has passed; checking the others again for each of hundreds of cases is most of a check's work.
     """
     paths = frozenset((place,) if isinstance(place, str) else place for place in places)
     return _readable(_validator(name, paths).iter_errors(document))
@@ -164,16 +166,39 @@ def _validator(name: str, places: frozenset[tuple[str, ...]] | None = None) -> "
 
 def _only_below(schema: Document, places: frozenset[tuple[str, ...]]) -> Document:
     """Return the schema of an object without what it says of members that no place leads into."""
-    properties: Document = {}
-    for key, value in schema["properties"].items():
-        below = frozenset(place[1:] for place in places if place[0] == key)
-        if not below:
-            properties[key] = True
-        elif () in below or "properties" not in value:
-            properties[key] = value
-        else:
-            properties[key] = _only_below(value, below)
-    return {**schema, "properties": properties}
+    known, others = schema.get("properties", {}), schema.get("additionalProperties")
+    properties: Document = dict.fromkeys(known, True)
+    for key in {place[0] for place in places}:
+        value = known.get(key, others)
+        if isinstance(value, dict):  # not a member that the schema refuses, or leaves free
+            properties[key] = _narrowed(value, frozenset(place[1:] for place in places if place[0] == key))
+    mapping = isinstance(others, dict)
+    return {**schema, "properties": properties, **({"additionalProperties": True} if mapping else {})}
+
+
+def _narrowed(value: Document, below: frozenset[tuple[str, ...]]) -> Any:
+    if () in below:
+        return value
+    referred = _followed(value)
+    is_object = "properties" in referred or isinstance(referred.get("additionalProperties"), dict)
+    return _only_below(referred, below) if is_object else value
+
+
+def _followed(value: Any) -> Any:
+    """Return the schema that a reference into another file leads to, with its own references anchored in that file."""
+    while isinstance(value, dict) and list(value) == ["$ref"] and not value["$ref"].startswith("#"):
+        file, _, fragment = value["$ref"].partition("#")
+        value = _anchored(jsonpointer.resolve_pointer(_read(f"schemas/{file}"), fragment), file)
+    return value
+
+
+def _anchored(part: Any, file: str) -> Any:
+    if isinstance(part, dict):
+        anchored = {key: _anchored(inner, file) for key, inner in part.items()}
+        if isinstance(part.get("$ref"), str) and part["$ref"].startswith("#"):
+            anchored["$ref"] = file + part["$ref"]
+        return anchored
+    return [_anchored(inner, file) for inner in part] if isinstance(part, list) else part
 
 
 def _readable(errors: Iterable[Any]) -> tuple[SchemaDefect, ...]:

@@ -8,7 +8,12 @@ import jsonschema
 import pytest
 
 from kvaudit.evidence import schema
+from kvaudit.evidence.bundle import load_bundle
+from kvaudit.evidence.invalid import _patched, parse_suite
+from kvaudit.evidence.strict_json import parse_json
+from kvaudit.evidence.text import DEFAULT_LIMITS
 from kvaudit.loops import LOOPS
+from kvaudit.suite.sources import Sources, input_of
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))
@@ -108,8 +113,6 @@ def test_an_integer_is_an_integer(value):
 def test_checking_touched_places_equals_checking_all():
     """`member_defects` may skip what is known to pass, and must see everything else, two steps down as well."""
     loop = LOOPS[0]
-    from kvaudit.evidence.strict_json import parse_json
-
     fixture = parse_json((ROOT / "fixtures" / loop.id / "fixture.json").read_bytes())
     selection = {**fixture["manifest"]["selection_contract"], "maximum_rows": -1}
     manifest = {**fixture["manifest"], "policy_generation": -1, "selection_contract": selection, "extra": 1}
@@ -129,3 +132,18 @@ def test_checking_touched_places_equals_checking_all():
     assert schema.member_defects(loop.fixture_schema, broken, inner | outer) == everything
     only = schema.member_defects(loop.fixture_schema, {**fixture, "manifest": manifest}, {("manifest", "extra")})
     assert {each.pointer for each in only} == {"/manifest"}
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.id)
+def test_an_invalid_case_is_judged_as_by_the_whole_schema(loop):
+    """What `judge` asks of the schema, place by place, is what the whole schema says of the patched document."""
+    bundle = load_bundle(ROOT)
+    entry = next(each for each in bundle.entries if each.oracle == loop.command)
+    given = parse_json((ROOT / entry.fixture).read_bytes())
+    document = input_of(loop, Sources(bundle, DEFAULT_LIMITS, None), entry, given)
+    cases = [case for suite in entry.invalid_suites for case in parse_suite((ROOT / suite.suite).read_bytes())]
+    chosen = [case for case in cases if case.targets == "schema"] + cases[:: max(1, len(cases) // 12)]
+    for case in chosen:
+        patched, touched = _patched(document, case.patch)
+        name = loop.collected_schema or loop.fixture_schema
+        assert schema.member_defects(name, patched, touched) == schema.defects(name, patched), case.id
