@@ -50,18 +50,26 @@ NOT_NORMAL = Diagnostic(
 )
 DIAGNOSTICS = (ESCAPES, MISSING, NOT_A_FILE, NOT_NORMAL)
 
-_DRIVE_LETTER = re.compile(r"^[A-Za-z]:")
+_DRIVE = re.compile(r"^.:")  # a drive of Windows, or a stream of a file with a name of one character
+
+
+def refused_spelling(relative: str) -> FileDefect | None:
+    """Return why no bundle may spell a path like this, or None. It looks at the text alone."""
+    if unicodedata.normalize("NFC", relative) != relative:
+        return FileDefect(NOT_NORMAL, "", f"the path {relative!r} is not in Unicode normal form C")
+    parts = relative.split("/")
+    if not relative or "\0" in relative or "\\" in relative or _DRIVE.match(relative) or "" in parts:
+        return FileDefect(ESCAPES, "", f"expected a relative path with forward slashes, found {relative!r}")
+    if ".." in parts:
+        return FileDefect(ESCAPES, "", f"expected a path without '..', found {relative!r}")
+    return None
 
 
 def confined(root: Path, relative: str) -> Path:
     """Return the real path of `relative` inside the bundle at `root`, or raise `FileDefect`. It need not exist."""
-    if unicodedata.normalize("NFC", relative) != relative:
-        raise FileDefect(NOT_NORMAL, "", f"the path {relative!r} is not in Unicode normal form C")
-    parts = relative.split("/")
-    if not relative or "\0" in relative or "\\" in relative or _DRIVE_LETTER.match(relative) or "" in parts:
-        raise FileDefect(ESCAPES, "", f"expected a relative path with forward slashes, found {relative!r}")
-    if ".." in parts:
-        raise FileDefect(ESCAPES, "", f"expected a path without '..', found {relative!r}")
+    refused = refused_spelling(relative)
+    if refused is not None:
+        raise refused
     try:
         real_root = root.resolve()
         real = (real_root / relative).resolve()

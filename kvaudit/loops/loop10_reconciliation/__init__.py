@@ -246,7 +246,9 @@ def tables(report: Mapping[str, Any]) -> tuple[Table, ...]:
                     link["from"],
                     link["to"],
                     link["kind"],
-                    "; ".join(f"{fact['here']} = {fact['there']} = {_shown(fact['value'])}" for fact in link["agree"]),
+                    "; ".join(
+                        f"{fact['here']} = {fact['there']} = {contracts.shown(fact['value'])}" for fact in link["agree"]
+                    ),
                 )
                 for link in receipts["links"]
             ),
@@ -255,7 +257,12 @@ def tables(report: Mapping[str, Any]) -> tuple[Table, ...]:
             "Comparisons inside one report",
             ("report", "group", "unit", "values"),
             tuple(
-                (entry_id, name, group["unit"], "; ".join(f"{row} {_shown(v)}" for row, v in group["values"].items()))
+                (
+                    entry_id,
+                    name,
+                    group["unit"],
+                    "; ".join(f"{row} {contracts.shown(v)}" for row, v in group["values"].items()),
+                )
                 for entry_id, each in reports.items()
                 for name, group in each["comparison_groups"].items()
             ),
@@ -270,9 +277,9 @@ def tables(report: Mapping[str, Any]) -> tuple[Table, ...]:
                     state["policy"],
                     state["step"],
                     state["owner"],
-                    _shown(state["state_generation"]),
-                    _shown(state["cache_generation"]),
-                    _shown(state["selected_row_count"]),
+                    contracts.shown(state["state_generation"]),
+                    contracts.shown(state["cache_generation"]),
+                    contracts.shown(state["selected_row_count"]),
                     _positions(state["selected_original_positions"]),
                     "yes" if state["published"] else "no",
                 )
@@ -293,7 +300,7 @@ def tables(report: Mapping[str, Any]) -> tuple[Table, ...]:
             "Ledger rows, in the order of their reports",
             ("report", "row", "value", "unit", "at"),
             tuple(
-                (entry_id, name, _shown(row["value"]), row["unit"], row["pointer"])
+                (entry_id, name, contracts.shown(row["value"]), row["unit"], row["pointer"])
                 for entry_id, each in reports.items()
                 for name, row in each["ledger_rows"].items()
             ),
@@ -305,10 +312,6 @@ def _positions(positions: Any) -> str:
     if positions is None:
         return "null"
     return joined(positions) if isinstance(positions, list) else f"{positions['count']}, {positions['sha256'][:12]}"
-
-
-def _shown(value: Any) -> str:
-    return "null" if value is None else str(value)
 
 
 LOOP = Loop(

@@ -1,10 +1,10 @@
 """The contracts of loop 10, one function a step of the oracle. Each raises the first violation in its part."""
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 from kvaudit.errors import ContractViolation
+from kvaudit.evidence import files
 from kvaudit.evidence.canonical import written
 from kvaudit.loops.loop10_reconciliation import diagnostics as codes
 from kvaudit.loops.loop10_reconciliation.receipts import LEGACY, Receipt, legacy_paths, links_of, system
@@ -59,11 +59,11 @@ def judge_paths(fixture: Document) -> None:
     for entry_id, entry in fixture["bundle"].items():
         for member, read in (("fixture", fixture["fixtures"][entry_id]), ("report", fixture["reports"][entry_id])):
             path, at = entry[member], pointer("bundle", entry_id, member)
-            reason = _escape(path)
-            if reason:
-                raise ContractViolation(
-                    codes.ESCAPES, at, f"expected a relative path inside the bundle, found {reason}"
-                )
+            refused = files.refused_spelling(path)
+            if refused is not None:
+                form = ", which is not in Unicode normal form C" if refused.diagnostic is files.NOT_NORMAL else ""
+                reason = f"expected a relative path inside the bundle, found {path!r}{form}"
+                raise ContractViolation(codes.ESCAPES, at, reason)
             _require(codes.PATH_DIFFERS, read["path"], path, pointer(f"{member}s", entry_id, "path"))
         if entry["report"] in owners:
             reason = f"{entry['report']} is the report of {owners[entry['report']]} already"
@@ -330,27 +330,19 @@ def _judge_fact(fact: Document, at: str) -> None:
         raise ContractViolation(codes.LINK_FACTS, at, reason)
 
 
-def _escape(path: str) -> str | None:
-    parts = path.split("/")
-    if unicodedata.normalize("NFC", path) != path:
-        return f"{path!r}, which is not in Unicode normal form C"
-    if "\\" in path or "\0" in path or "" in parts or ".." in parts or (len(path) > 1 and path[1] == ":"):
-        return repr(path)
-    return None
-
-
 def _require(diagnostic: Diagnostic, found: Any, expected: Any, where: str) -> None:
     if found != expected:
-        raise ContractViolation(diagnostic, where, f"expected {_shown(expected)}, found {_shown(found)}")
+        raise ContractViolation(diagnostic, where, f"expected {shown(expected)}, found {shown(found)}")
 
 
 def _require_member(diagnostic: Diagnostic, holder: Document, name: str, expected: Any, at: str) -> None:
     if name not in holder:
-        raise ContractViolation(diagnostic, at, f"expected the member {name} to be {_shown(expected)}, found none")
+        raise ContractViolation(diagnostic, at, f"expected the member {name} to be {shown(expected)}, found none")
     _require(diagnostic, holder[name], expected, at + pointer(name))
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a value as messages and tables show it."""
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else str(value)
